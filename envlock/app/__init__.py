@@ -1,0 +1,1 @@
+"""Use cases, a module each, over a `World` that is passed in."""

@@ -1,0 +1,1 @@
+"""Argument parsing, rendering and the only exit."""

@@ -1,0 +1,1 @@
+"""Engines that envlock drives and does not own: resolvers and installers."""

@@ -1,0 +1,353 @@
+"""The values that travel between the layers. Data only: no I/O, no decisions.
+
+All are frozen, slotted and keyword-only. Versions are text as their source prints them; whoever compares
+them uses `packaging.version.Version`. Sizes are bytes unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+Source: TypeAlias = Literal["index", "pypi"]
+Policy: TypeAlias = Literal["minor-version", "strict"]
+Precision: TypeAlias = Literal["bf16", "fp16", "fp32"]
+Level: TypeAlias = Literal["quick", "kernels"]
+Status: TypeAlias = Literal["pass", "fail", "skip", "warn"]
+Verdict: TypeAlias = Literal["verified-on-gpu", "verified-on-cpu", "failed", "could-not-run"]
+
+# ---- the machine ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The NVIDIA driver: `version` is the loaded kernel module's, `library` the user-space one's (null under WSL)."""
+
+    version: str | None
+    library: str | None = None
+    numbering: Literal["linux", "windows"] = "linux"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One visible GPU; `compute_capability` as `"8.6"`, memory in MiB."""
+
+    name: str
+    compute_capability: str | None
+    memory_mib: int | None = None
+    mig: bool = False
+    uuid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What detection saw, or what a host file says; `sources` maps a field to where it was read."""
+
+    os: str = "linux"
+    arch: str = "x86_64"
+    glibc: str | None = None
+    kernel: str | None = None
+    wsl: bool = False
+    container: str | None = None
+    driver: Driver | None = None
+    pci_gpus: tuple[str, ...] = ()
+    device_nodes: tuple[str, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    cuda_visible_devices: str | None = None
+    pythons: tuple[str, ...] = ()
+    gcc: str | None = None
+    nvcc: str | None = None
+    ld_library_path: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+# ---- what is wanted -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendSpec:
+    """One CUDA line of a profile, with the profile's own values filled in where the backend says nothing.
+
+    `python` lists the Pythons locked from the backend's index, `pypi_python` those locked from PyPI's own build.
+    """
+
+    name: str
+    python: tuple[str, ...]
+    pypi_python: tuple[str, ...]
+    requires: tuple[str, ...]
+    exclude_newer: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A stack somebody wants; `backends` in order of preference, `digest` over the profile's meaning (not its bytes)."""
+
+    name: str
+    summary: str
+    file: str
+    platforms: tuple[str, ...]
+    backends: tuple[BackendSpec, ...]
+    conda_requires: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    min_memory_mib: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One resolvable thing: a backend, where torch comes from, a Python and a platform."""
+
+    name: str
+    backend: str
+    source: Source
+    python: str
+    platform: str
+
+
+# ---- the choice -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why one backend does not fit: one row per failed rule."""
+
+    backend: str
+    code: str
+    package: str | None = None
+    have: str | None = None
+    need: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """A warning that does not change the answer."""
+
+    code: str
+    message: str
+    backend: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One field of the plan table: `ok` is None where the rule does not apply."""
+
+    rule: Literal["driver", "gpu", "glibc", "python", "platform"]
+    ok: bool | None
+    have: str | None = None
+    need: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The chosen backend, and a reason for each other one; `table` maps a backend to its cells, in profile order."""
+
+    profile: str
+    backend: str | None
+    policy: Policy
+    precision: Precision | None
+    eligible: tuple[str, ...]
+    refused: tuple[Refusal, ...]
+    warnings: tuple[Caution, ...]
+    table: Mapping[str, tuple[Cell, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The decision carried to a variant: `locked` says whether the lock holds it; sizes in bytes, None if unknown."""
+
+    decision: Decision
+    variant: Variant | None
+    locked: bool
+    packages: int | None = None
+    download: int | None = None
+    warnings: tuple[Caution, ...] = ()
+    command: str | None = None
+
+
+# ---- the lock -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One file: identity is index name + sha256; `size` is None where the index gives none."""
+
+    index: str
+    file: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedPackage:
+    """A package of a variant; `why` names the packages that ask for it, `profile` for the profile itself."""
+
+    name: str
+    version: str
+    artifacts: tuple[Artifact, ...]
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """What the variant needs of a machine: driver numbers, glibc, and the GPU architectures its builds hold."""
+
+    driver: str | None
+    driver_windows: str | None
+    glibc: str | None
+    sm: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedVariant:
+    """The exact artifacts of one variant; `build` are the build requirements of its sdist-only packages."""
+
+    variant: Variant
+    floors: Floors
+    packages: tuple[LockedPackage, ...]
+    build: tuple[LockedPackage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a lock was made from; it is stale when one of these moved."""
+
+    profile: str
+    facts: str
+    engine: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """`lockfiles/<profile>.lock`."""
+
+    profile: str
+    inputs: Inputs
+    variants: tuple[LockedVariant, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference between two locks: `was` or `now` is None when the package came or went."""
+
+    variant: str
+    package: str
+    was: str | None
+    now: str | None
+
+
+# ---- the proof ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One verification result; `id` is `group.name`, seconds are wall time."""
+
+    id: str
+    status: Status
+    seconds: float = 0.0
+    have: str | None = None
+    want: str | None = None
+    message: str | None = None
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One installed copy of a variant behind an environment's link."""
+
+    id: str
+    variant: str
+    complete: bool
+    broken: bool
+
+
+# ---- the answers: a closed union, rendered by `report` for people and by `wire` for programs ----------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One effective setting and where it came from (`flag`, `ENVLOCK_X`, a file, `default`)."""
+
+    name: str
+    value: str | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detected:
+    """`envlock detect`."""
+
+    host: HostFacts
+    settings: tuple[Setting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """One line of `envlock profiles`; `locked` names its variants in the lock at hand."""
+
+    profile: Profile
+    locked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """`envlock profiles`."""
+
+    rows: tuple[ProfileRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """`envlock plan`."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """`envlock lock`: `moved` names the inputs that differ; `absent` maps an unlocked variant to the reason."""
+
+    profile: str
+    path: str
+    mode: Literal["write", "check", "dry-run"]
+    changed: bool
+    moved: tuple[str, ...]
+    changes: tuple[Change, ...]
+    variants: tuple[str, ...]
+    absent: Mapping[str, str]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """`envlock verify`: the first `fail` in `checks` is the root cause."""
+
+    path: str
+    profile: str
+    variant: str
+    level: Level
+    device: Literal["cuda", "cpu"]
+    verdict: Verdict
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """`envlock install`: seconds of each stage; `installed` is False when nothing had to be done."""
+
+    profile: str
+    variant: str
+    path: str
+    generation: str
+    previous: str | None
+    installed: bool
+    packages: int
+    seconds: Mapping[str, float]
+    verify: Verified | None
+    warnings: tuple[Caution, ...] = ()
+
+
+Answer: TypeAlias = Detected | Listed | Planned | Locked | Installed | Verified
