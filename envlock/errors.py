@@ -6,9 +6,9 @@ A module raises one of the four subclasses below; nothing but `envlock.cli` turn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
-__all__ = ["EnvlockError", "Interrupted", "Misuse", "Problem", "Refused", "WorldFailed"]
+__all__ = ["EnvlockError", "Interrupted", "Misuse", "Problem", "Refused", "WorldFailed", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +67,8 @@ class Interrupted(EnvlockError):
     """Ctrl-C or SIGTERM; the message says what was left on disk."""
 
     exit: ClassVar[int] = 130
+
+
+def unreachable(value: NoReturn) -> NoReturn:
+    """Close a `match` over a closed union: mypy reports a member that was forgotten (`typing.assert_never` is 3.11)."""
+    raise AssertionError(f"not a member of the union: {value!r}")

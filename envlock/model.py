@@ -308,7 +308,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """`envlock lock`: `moved` names the inputs that differ; `absent` maps an unlocked variant to the reason."""
+    """One profile's part of `envlock lock`: `moved` names the inputs that differ; `absent` maps an unlocked variant to the reason."""
 
     profile: str
     path: str
@@ -319,6 +319,13 @@ class Locked:
     variants: tuple[str, ...]
     absent: Mapping[str, str]
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedAll:
+    """`envlock lock`: one row for each profile that was named."""
+
+    locks: tuple[Locked, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,4 +357,4 @@ class Installed:
     warnings: tuple[Caution, ...] = ()
 
 
-Answer: TypeAlias = Detected | Listed | Planned | Locked | Installed | Verified
+Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified
