@@ -308,7 +308,10 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """One profile's part of `envlock lock`: `moved` names the inputs that differ; `absent` maps an unlocked variant to the reason."""
+    """One profile's part of `envlock lock`: `moved` names the inputs that differ.
+
+    `absent` maps an unlocked variant to the reason.
+    """
 
     profile: str
     path: str
