@@ -1,0 +1,70 @@
+"""Find uv, and make the environment its children get."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from envlock.errors import WorldFailed
+
+__all__ = ["KEPT", "binary", "environment"]
+
+# Of uv's own variables those that say where its caches and interpreters live and how it reaches the network; every
+# other one would change what is resolved or installed. Proxies, certificates, netrc and the like are not uv's own
+# and pass untouched.
+KEPT: Final = frozenset(
+    {
+        "UV_CACHE_DIR",
+        "UV_CONCURRENT_BUILDS",
+        "UV_CONCURRENT_DOWNLOADS",
+        "UV_CONCURRENT_INSTALLS",
+        "UV_HTTP_CONNECT_TIMEOUT",
+        "UV_HTTP_RETRIES",
+        "UV_HTTP_TIMEOUT",
+        "UV_INSECURE_HOST",
+        "UV_KEYRING_PROVIDER",
+        "UV_LINK_MODE",
+        "UV_LOCK_TIMEOUT",
+        "UV_NATIVE_TLS",
+        "UV_PYPY_INSTALL_MIRROR",
+        "UV_PYTHON_CACHE_DIR",
+        "UV_PYTHON_INSTALL_DIR",
+        "UV_PYTHON_INSTALL_MIRROR",
+        "UV_SYSTEM_CERTS",
+    }
+)
+# What would make a child take another interpreter, other packages or another pip configuration.
+_AMBIENT: Final = ("UV_", "PIP_", "PYTHON", "VIRTUAL_ENV", "CONDA_", "__PYVENV")
+
+
+def binary(environ: Mapping[str, str]) -> Path:
+    """Return uv: the one installed beside envlock, else the first on PATH; `WorldFailed` (`engine-missing`) if none."""
+    try:
+        import uv  # noqa: PLC0415 - importing it is looking for it
+
+        return Path(uv.find_uv_bin())
+    except (ImportError, FileNotFoundError) as error:
+        found = shutil.which("uv", path=environ.get("PATH", ""))
+        if found:
+            return Path(found)
+        raise WorldFailed(
+            "uv is neither installed beside envlock nor on PATH",
+            code="engine-missing",
+            hint="python3 -m pip install 'uv>=0.13.5'",
+        ) from error
+
+
+def environment(environ: Mapping[str, str], *, index: str | None = None, offline: bool = False) -> dict[str, str]:
+    """Return the environment of a uv process: no ambient setting but `KEPT`.
+
+    The index's address goes by variable, since an argument with a password would show in every list of processes.
+    """
+    env = {key: value for key, value in environ.items() if key in KEPT or not key.startswith(_AMBIENT)}
+    env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+    if index:
+        env["UV_DEFAULT_INDEX"] = index
+    if offline:
+        env["UV_OFFLINE"] = "1"
+    return env
