@@ -69,6 +69,6 @@ class Interrupted(EnvlockError):
     exit: ClassVar[int] = 130
 
 
-def unreachable(value: NoReturn) -> NoReturn:
-    """Close a `match` over a closed union: mypy reports a member that was forgotten (`typing.assert_never` is 3.11)."""
-    raise AssertionError(f"not a member of the union: {value!r}")
+def unreachable(value: NoReturn) -> AssertionError:
+    """Close a `match` over a closed union with `raise`: mypy then reports a member that was forgotten."""
+    return AssertionError(f"not a member of the union: {value!r}")
