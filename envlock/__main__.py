@@ -1,0 +1,8 @@
+"""`python -m envlock`: the same command, for an interpreter whose scripts folder is not on PATH."""
+
+from __future__ import annotations
+
+from envlock.cli.main import entry
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,59 @@
+"""`envlock lock [PROFILE ...]`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from envlock.app import lock
+from envlock.app.world import World
+from envlock.cli.arguments import Parser, choice
+from envlock.errors import Misuse
+from envlock.model import LockedAll
+
+__all__ = ["EXAMPLE", "options", "run"]
+
+EXAMPLE = "envlock lock gemma-qlora --check"
+RESOLVERS = ("uv",)
+
+
+def options(parser: Parser) -> None:
+    """Declare the profiles and the mode."""
+    parser.positional("profiles", metavar="PROFILE", text="names or paths", nargs="+")
+    parser.option("--check", text="exit 1 if an input moved; without network, writes nothing", action="store_true")
+    parser.option("--dry-run", text="resolve and show what would change; writes nothing", action="store_true")
+    parser.option("--upgrade", text="take the newest versions the profile allows", action="store_true")
+    parser.option(
+        "-P",
+        "--upgrade-package",
+        text="take the newest of this package only; may be repeated",
+        metavar="NAME",
+        action="append",
+        default=[],
+    )
+    parser.option(
+        "--resolver",
+        text="the engine that resolves",
+        env="ENVLOCK_RESOLVER",
+        type=choice(*RESOLVERS),
+        metavar="|".join(RESOLVERS),
+    )
+
+
+def run(arguments: Namespace, world: World) -> LockedAll:
+    """Lock each profile in turn; the first that fails ends it, with those before it written."""
+    moves = arguments.upgrade or arguments.upgrade_package
+    if arguments.check and (arguments.dry_run or moves):
+        other = "--dry-run" if arguments.dry_run else "--upgrade"
+        raise Misuse(f"`--check` and `{other}` cannot both be said", code="usage", hint="envlock lock --help")
+    return LockedAll(
+        locks=tuple(
+            lock.run(
+                world,
+                name,
+                mode="check" if arguments.check else "dry-run" if arguments.dry_run else "write",
+                upgrade=arguments.upgrade,
+                upgrade_packages=tuple(arguments.upgrade_package),
+            )
+            for name in arguments.profiles
+        )
+    )

@@ -1,0 +1,142 @@
+"""From argv to an exit code: parse, call, render. The only `sys.exit`, and the only reader of `os.environ`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, TextIO
+
+from envlock import wire
+from envlock.cli import invocation, redact, session, terminal
+from envlock.cli.invocation import Invocation, Peek
+from envlock.cli.terminal import Terminal
+from envlock.errors import EnvlockError, Interrupted
+from envlock.model import Answer
+
+__all__ = ["entry", "main"]
+
+RED, CYAN, RESET = "\x1b[1;31m", "\x1b[36m", "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a run has to say: a result for programs, a text for people, an error beside or instead of them."""
+
+    command: str | None = None
+    result: dict[str, Any] | None = None
+    text: str = ""
+    error: EnvlockError | None = None
+
+    @property
+    def exit(self) -> int:
+        """Return the exit code."""
+        return self.error.exit if self.error else 0
+
+
+def entry() -> None:
+    """Run as a process: SIGTERM ends it as Ctrl-C does, and a reader that went away is no error."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:
+        cwd = Path(os.environ.get("PWD", "/"))
+    sys.exit(main(sys.argv[1:], environ=os.environ, cwd=cwd, stdout=sys.stdout, stderr=sys.stderr))
+
+
+def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO) -> int:
+    """Do what argv says and return the exit code; with `--json`, stdout gets exactly one document, whatever happens."""
+    peek = invocation.peek(argv)
+    said = _say(argv, peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
+    if peek.json:
+        document = wire.document(command=said.command, code=said.exit, result=said.result, error=said.error)
+        _write(stdout, json.dumps(document, indent=2) + "\n")
+        return said.exit
+    _write(stdout, said.text)
+    if said.error is not None:
+        look = terminal.look(stderr, mode=peek.colour, environ=environ)
+        _write(stderr, ("\n" if said.text else "") + _explain(said.error, colour=look.colour))
+    return said.exit
+
+
+def _say(
+    argv: Sequence[str], peek: Peek, *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO
+) -> Said:
+    try:
+        return _answer(invocation.parse(argv), peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
+    except EnvlockError as error:
+        return Said(command=peek.verb, error=redact.error(error))
+    except KeyboardInterrupt:
+        return Said(command=peek.verb, error=Interrupted("interrupted", code="interrupted"))
+    except Exception as error:  # noqa: BLE001  whatever it is, it is our bug, and it is said in one line
+        if peek.verbosity > 1:
+            _write(stderr, redact.text("".join(traceback.format_exception(error))))
+        return Said(command=peek.verb, error=redact.error(_bug(error)))
+
+
+def _answer(
+    asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO
+) -> Said:
+    if asked.want == "help":
+        return Said(command=asked.verb or None, result={"help": asked.text}, text=asked.text)
+    if asked.want == "version":
+        return _version(asked.verb or None, session.versions(verbose=peek.verbosity > 0))
+    answer, error = session.perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
+    if peek.json:
+        return Said(command=asked.verb, result=wire.result(answer), error=error)
+    look = terminal.look(stdout, mode=peek.colour, environ=environ)
+    return Said(command=asked.verb, text=_render(answer, look, verbose=peek.verbosity > 0), error=error)
+
+
+def _render(answer: Answer, look: Terminal, *, verbose: bool) -> str:
+    # rich costs more than all the rest of a start-up: only an answer for a person pays for it.
+    report = import_module("envlock.report")
+    return str(report.render(answer, terminal=look, verbose=verbose))
+
+
+def _version(command: str | None, versions: Mapping[str, str | None]) -> Said:
+    engines = {name: version for name, version in versions.items() if name != "envlock"}
+    lines = [f"{name} {version or 'not found'}\n" for name, version in versions.items()]
+    result = {"version": versions["envlock"], "engines": engines}
+    return Said(command=command, result=result, text="".join(lines))
+
+
+def _bug(error: Exception) -> EnvlockError:
+    said = " ".join(str(error).split())
+    message = f"a bug in envlock: {type(error).__name__}: {said}"
+    return EnvlockError(message, code="internal", hint="envlock --version -v")
+
+
+def _explain(error: EnvlockError, *, colour: bool) -> str:
+    """Return `error: …`, the problems one a line, and the command to run."""
+
+    def paint(text: str, code: str) -> str:
+        return f"{code}{text}{RESET}" if colour else text
+
+    blocks = [f"{paint('error:', RED)} {error.message}\n"]
+    if error.problems:
+        blocks.append("".join(f"  {problem}\n" for problem in error.problems))
+    if error.hint:
+        blocks.append(f"{paint('hint:', CYAN)} {error.hint}\n")
+    return "\n".join(blocks)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush; where the reader has gone, say the rest to nobody, so that the exit stays quiet."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

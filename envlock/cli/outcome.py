@@ -1,0 +1,63 @@
+"""Is the answer yes? An answer that says no is an answer all the same: it is shown, and the exit code says no."""
+
+from __future__ import annotations
+
+from envlock.errors import EnvlockError, Refused, WorldFailed, unreachable
+from envlock.model import Answer, Detected, Installed, Listed, LockedAll, Planned, Verified
+
+__all__ = ["judge"]
+
+
+def judge(answer: Answer) -> EnvlockError | None:
+    """Return the error that stands beside the answer, or None where the answer is yes."""
+    match answer:
+        case Detected() | Listed():
+            return None
+        case Planned():
+            return _planned(answer)
+        case LockedAll():
+            return _locked(answer)
+        case Installed():
+            return _verified(answer.verify) if answer.verify else None
+        case Verified():
+            return _verified(answer)
+        case _:
+            raise unreachable(answer)
+
+
+def _planned(answer: Planned) -> EnvlockError | None:
+    decision = answer.plan.decision
+    if decision.backend is not None:
+        return None
+    return Refused(
+        f"no backend of `{decision.profile}` fits this machine",
+        code="no-compatible-backend",
+        hint=f"envlock plan {decision.profile} -v",
+    )
+
+
+def _locked(answer: LockedAll) -> EnvlockError | None:
+    stale = [lock.profile for lock in answer.locks if lock.mode == "check" and lock.changed]
+    if not stale:
+        return None
+    names = ", ".join(f"`{name}`" for name in stale)
+    return Refused(
+        f"the lock of {names} is out of date", code="lock-out-of-date", hint=f"envlock lock {' '.join(stale)}"
+    )
+
+
+def _verified(answer: Verified) -> EnvlockError | None:
+    if answer.verdict == "could-not-run":
+        return WorldFailed(
+            f"`{answer.path}` could not be verified", code="verification-could-not-run", hint=_fix(answer)
+        )
+    if answer.verdict == "failed":
+        root = next((check for check in answer.checks if check.status == "fail"), None)
+        what = f": {root.id}" if root else ""
+        return Refused(f"verification failed{what}", code="verification-failed", hint=_fix(answer))
+    return None
+
+
+def _fix(answer: Verified) -> str:
+    fixes = (check.fix for check in answer.checks if check.status == "fail" and check.fix)
+    return next(fixes, f"envlock install {answer.profile}")

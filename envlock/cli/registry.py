@@ -1,0 +1,68 @@
+"""The verbs: a name, one line about it, and the module that is imported only when the verb is chosen."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Protocol, cast
+
+from envlock.app.world import World
+from envlock.cli.arguments import Parser
+from envlock.model import Answer
+
+__all__ = ["VERBS", "Verb", "VerbModule", "load"]
+
+
+class VerbModule(Protocol):
+    """What the module of a verb offers: its options, and the call it makes."""
+
+    EXAMPLE: str
+
+    def options(self, parser: Parser) -> None:
+        """Declare the verb's arguments."""
+
+    def run(self, arguments: Namespace, world: World) -> Answer:
+        """Call the use case with plain values and return its answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """One line of `envlock --help`."""
+
+    module: str
+    summary: str
+
+
+VERBS: Mapping[str, Verb] = MappingProxyType(
+    {
+        "detect": Verb(
+            module="envlock.cli.detect",
+            summary="what this machine is: driver, GPUs, glibc, Pythons, compilers, each with its source",
+        ),
+        "profiles": Verb(module="envlock.cli.profiles", summary="the profiles that can be named here"),
+        "plan": Verb(
+            module="envlock.cli.plan",
+            summary="which backend fits, why, and why not the others; nothing is changed",
+        ),
+        "lock": Verb(
+            module="envlock.cli.lock",
+            summary="resolve every backend of a profile and write lockfiles/",
+        ),
+        "install": Verb(
+            module="envlock.cli.install",
+            summary="a fresh environment from the lock, proven before it is switched to",
+        ),
+        "verify": Verb(
+            module="envlock.cli.verify",
+            summary="host drift, integrity, loader, imports and kernels of an environment",
+        ),
+    }
+)
+
+
+def load(name: str) -> VerbModule:
+    """Import the module of a verb; `KeyError` for a name that is none."""
+    return cast("VerbModule", import_module(VERBS[name].module))

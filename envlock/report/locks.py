@@ -1,0 +1,54 @@
+"""The face of `envlock lock`."""
+
+from __future__ import annotations
+
+from envlock.model import Change, Locked, LockedAll
+from envlock.report.canvas import Canvas, Cell, duration
+
+__all__ = ["draw"]
+
+HEADLINES = {
+    ("write", True): "wrote {path}, {count}",
+    ("write", False): "unchanged: {path}, {count}",
+    ("dry-run", True): "would change {path}, {count}",
+    ("dry-run", False): "would not change {path}, {count}",
+    ("check", True): "out of date: {path}",
+    ("check", False): "up to date: {path}, {count}",
+}
+
+
+def draw(canvas: Canvas, answer: LockedAll, *, verbose: bool) -> None:
+    """Draw a block a profile; `verbose` adds the variants and why some are not locked."""
+    for place, lock in enumerate(answer.locks):
+        if place:
+            canvas.gap()
+        _lock(canvas, lock, verbose=verbose)
+
+
+def _lock(canvas: Canvas, lock: Locked, *, verbose: bool) -> None:
+    canvas.line((lock.profile, "bold"), f"  {_headline(lock)}", (f"  {duration(lock.seconds)}", "dim"))
+    if lock.moved:
+        canvas.line(f"moved: {', '.join(lock.moved)}", indent=2)
+    if lock.changes:
+        canvas.table([_change(change) for change in lock.changes])
+    if verbose:
+        canvas.line(f"variants: {', '.join(lock.variants)}", indent=2)
+        if lock.absent:
+            canvas.table([((name,), ((why, "dim"),)) for name, why in lock.absent.items()], header=("not locked", ""))
+    elif lock.absent:
+        canvas.line((f"not locked: {', '.join(lock.absent)} (-v says why)", "dim"), indent=2)
+
+
+def _headline(lock: Locked) -> str:
+    count = f"{len(lock.variants)} variant{'s' if len(lock.variants) != 1 else ''}"
+    return HEADLINES[lock.mode, lock.changed].format(path=lock.path, count=count)
+
+
+def _change(change: Change) -> tuple[Cell, ...]:
+    if change.was is None:
+        sign, what = ("+", "green"), f"{change.now}"
+    elif change.now is None:
+        sign, what = ("-", "red"), f"{change.was}"
+    else:
+        sign, what = ("~", "yellow"), f"{change.was} → {change.now}"
+    return ((sign,), (change.package,), (what,), ((change.variant, "dim"),))

@@ -1,0 +1,114 @@
+"""The face of `envlock plan`: the choice on top, one table of reasons, the command to run below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from envlock import model
+from envlock.model import Decision, Plan, Planned, Refusal
+from envlock.report.canvas import MARKS, Canvas, Cell, Span, size
+
+__all__ = ["draw"]
+
+RULES = ("driver", "gpu", "glibc", "python", "platform")
+TITLES = ("backend", "driver", "GPU", "glibc", "Python", "platform")
+# What a person reads for each refusal; {have}, {need} and {package} are the row's own.
+WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "driver-too-old": "driver {have} is too old: {package} needs {need}",
+        "gpu-arch-missing": "{package} has no code for {have}; it has {need}",
+        "glibc-too-old": "glibc {have} is too old: {package} needs {need}",
+        "platform-unsupported": "{have} is not served: {need}",
+        "python-unavailable": "no fitting Python: have {have}, need {need}",
+        "gpu-present": "there is an NVIDIA driver ({have}); `--backend cpu` takes it all the same",
+        "no-driver": "there is no NVIDIA driver; `--backend` takes it for another machine",
+    }
+)
+
+
+def draw(canvas: Canvas, answer: Planned, *, verbose: bool) -> None:
+    """Draw the plan; `verbose` adds the source of each number and the policy it was judged by."""
+    plan = answer.plan
+    _choice(canvas, plan, verbose=verbose)
+    canvas.gap()
+    _table(canvas, plan.decision)
+    _refusals(canvas, plan.decision, verbose=verbose)
+    _warnings(canvas, plan)
+    if plan.command:
+        canvas.gap()
+        canvas.line("to run:")
+        canvas.code(plan.command)
+
+
+def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
+    decision, variant = plan.decision, plan.variant
+    if decision.backend is None:
+        canvas.line((decision.profile, "bold"), " → ", ("no backend fits", "bold red"))
+        return
+    chosen = variant.name if variant else decision.backend
+    canvas.line((decision.profile, "bold"), " → ", (chosen, "bold green"))
+    facts = []
+    if variant:
+        origin = "PyPI's own build" if variant.source == "pypi" else f"the {variant.backend} index of PyTorch"
+        facts = [f"torch from {origin}", f"Python {variant.python}", variant.platform]
+    if decision.precision:
+        facts.append(f"trains in {decision.precision}")
+    if verbose:
+        facts.append(f"driver policy {decision.policy}")
+    canvas.line(", ".join(facts), indent=2)
+    if plan.packages is not None:
+        download = f", {size(plan.download)} to download" if plan.download is not None else ""
+        canvas.line(f"{plan.packages} packages{download}", indent=2)
+
+
+def _table(canvas: Canvas, decision: Decision) -> None:
+    rows = [
+        ((_backend(decision, name),), *(_cell(cells, rule) for rule in RULES)) for name, cells in decision.table.items()
+    ]
+    canvas.table(rows, header=TITLES)
+
+
+def _backend(decision: Decision, name: str) -> Span:
+    if name == decision.backend:
+        return (f"→ {name}", "bold green")
+    return (f"  {name}", "" if name in decision.eligible else "dim")
+
+
+def _cell(cells: Sequence[model.Cell], rule: str) -> Cell:
+    """Return the mark and both numbers, what is needed below what is there."""
+    cell = next((cell for cell in cells if cell.rule == rule), None)
+    if cell is None or cell.ok is None:
+        return (("-", "dim"),)
+    spans: list[Span] = [MARKS["pass" if cell.ok else "fail"]]
+    if cell.have:
+        spans.append(f" {cell.have}")
+    if cell.need:
+        spans.append((f"\n≥ {cell.need}", "dim"))
+    return tuple(spans)
+
+
+def _refusals(canvas: Canvas, decision: Decision, *, verbose: bool) -> None:
+    if not decision.refused:
+        return
+    canvas.gap()
+    canvas.line("refused:")
+    rows: list[tuple[Cell, ...]] = []
+    for row in decision.refused:
+        source: tuple[Span, ...] = ((f"\n{row.source}", "dim"),) if verbose and row.source else ()
+        rows.append(((row.backend,), (_sentence(row), *source)))
+    canvas.table(rows)
+
+
+def _sentence(row: Refusal) -> str:
+    words = WORDS.get(row.code, f"{row.code}: have {{have}}, need {{need}}")
+    return words.format(have=row.have or "none", need=row.need or "?", package=row.package or row.backend)
+
+
+def _warnings(canvas: Canvas, plan: Plan) -> None:
+    cautions = (*plan.decision.warnings, *plan.warnings)
+    if not cautions:
+        return
+    canvas.gap()
+    rows = [((MARKS["warn"],), (caution.message, (f" [{caution.code}]", "dim"))) for caution in cautions]
+    canvas.table(rows, indent=0)

@@ -1,0 +1,75 @@
+"""The faces of `envlock verify` and `envlock install`: what was checked, and one sentence that says what it proves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from envlock import checks
+from envlock.model import Check, Installed, Verified
+from envlock.report.canvas import MARKS, Canvas, Cell, Span, duration
+
+__all__ = ["draw_installed", "draw_verified"]
+
+
+def draw_verified(canvas: Canvas, answer: Verified, *, verbose: bool) -> None:
+    """Draw one line a check, grouped, the sentence last; `verbose` adds the numbers of those that passed."""
+    device = "GPU" if answer.device == "cuda" else "CPU"
+    canvas.line((answer.profile, "bold"), f"  {answer.variant} at {answer.path}, level {answer.level}, on the {device}")
+    _checks(canvas, answer.checks, verbose=verbose)
+    canvas.gap()
+    _sentence(canvas, answer)
+
+
+def draw_installed(canvas: Canvas, answer: Installed, *, verbose: bool) -> None:
+    """Draw what was installed where, what did not pass (`verbose`: every check), the sentence and what to run."""
+    if answer.installed:
+        stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in answer.seconds.items())
+        what = f"{answer.variant} at {answer.path}, {answer.packages} packages"
+        canvas.line((answer.profile, "bold"), f"  installed {what}")
+        canvas.line((stages, "dim"), indent=2)
+    else:
+        canvas.line((answer.profile, "bold"), f"  nothing to do: {answer.variant} is installed at {answer.path}")
+    if verbose:
+        canvas.line((f"generation {answer.generation}, before it {answer.previous or 'none'}", "dim"), indent=2)
+    if answer.verify is None:
+        canvas.line(("! not verified", "yellow"), f": envlock verify {answer.path}", indent=2)
+    else:
+        noteworthy = (check for check in answer.verify.checks if verbose or check.status in ("fail", "warn"))
+        _checks(canvas, noteworthy, verbose=verbose)
+        canvas.gap()
+        _sentence(canvas, answer.verify)
+    canvas.gap()
+    canvas.code(f"source {answer.path}/bin/activate")
+
+
+def _sentence(canvas: Canvas, answer: Verified) -> None:
+    good = answer.verdict in ("verified-on-gpu", "verified-on-cpu")
+    canvas.line((checks.sentence(answer), "bold green" if good else "bold red"))
+
+
+def _checks(canvas: Canvas, shown: Iterable[Check], *, verbose: bool) -> None:
+    for group, members in groupby(shown, key=lambda check: check.id.partition(".")[0]):
+        canvas.gap()
+        canvas.line((group, "bold"))
+        canvas.table([_row(check, verbose=verbose) for check in members])
+
+
+def _row(check: Check, *, verbose: bool) -> tuple[Cell, ...]:
+    mark, style = MARKS[check.status]
+    seconds = duration(check.seconds) if check.seconds >= 1 or verbose else ""
+    name = check.id.partition(".")[2]
+    return (((mark, style),), (name,), tuple(_words(check, verbose=verbose)), ((seconds, "dim"),))
+
+
+def _words(check: Check, *, verbose: bool) -> list[Span]:
+    """Return the message, then the numbers where they say something, then what to run."""
+    words: list[Span] = [check.message] if check.message else []
+    if check.status in ("fail", "warn") or verbose:
+        numbers = [f"have {check.have}"] if check.have else []
+        numbers += [f"want {check.want}"] if check.want else []
+        if numbers:
+            words.append((("\n" if words else "") + ", ".join(numbers), "dim"))
+    if check.fix and check.status in ("fail", "warn"):
+        words += ["\n" if words else "", ("run: ", ""), (check.fix, "cyan")]
+    return words
