@@ -1,0 +1,46 @@
+"""What every test may ask for: an index, a folder of distributions, and an environment that is nobody's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.index import Index
+
+KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path) -> Path:
+    """A folder for distributions; `index` serves it."""
+    place = tmp_path / "wheelhouse"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def index(wheelhouse: Path) -> Iterator[Index]:
+    """A running package index over `wheelhouse`."""
+    with Index(wheelhouse) as running:
+        yield running
+
+
+@pytest.fixture
+def isolated_environ(tmp_path: Path) -> dict[str, str]:
+    """An environment whose home, caches and settings lie in the test's folder; the caller's UV_* and PIP_* are gone."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return environ | {
+        "HOME": str(home),
+        "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
+        "UV_PYTHON_DOWNLOADS": "never",
+        "PIP_CONFIG_FILE": os.devnull,
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_DATA_HOME": str(home / ".local" / "share"),
+        "XDG_STATE_HOME": str(home / ".local" / "state"),
+    }
