@@ -202,10 +202,11 @@ def _generation(path: Path, identity: str) -> Generation:
     root = folder(path, identity)
     try:
         document = json.loads((root / record.FILE).read_text(encoding="utf-8"))
-        variant = str(document["variant"])
+        variant = document["variant"]
     except (OSError, ValueError, KeyError, TypeError):
-        return Generation(id=identity, variant="", complete=False, broken=(root / BROKEN).exists())
-    return Generation(id=identity, variant=variant, complete=True, broken=(root / BROKEN).exists())
+        variant = None
+    known = isinstance(variant, str)
+    return Generation(id=identity, variant=variant if known else "", complete=known, broken=(root / BROKEN).exists())
 
 
 def _store(path: Path) -> Path:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import uv
+
 from envlock.errors import WorldFailed
 
 __all__ = ["KEPT", "binary", "environment"]
@@ -30,6 +32,7 @@ KEPT: Final = frozenset(
         "UV_NATIVE_TLS",
         "UV_PYPY_INSTALL_MIRROR",
         "UV_PYTHON_CACHE_DIR",
+        "UV_PYTHON_DOWNLOADS",
         "UV_PYTHON_INSTALL_DIR",
         "UV_PYTHON_INSTALL_MIRROR",
         "UV_SYSTEM_CERTS",
@@ -42,10 +45,8 @@ _AMBIENT: Final = ("UV_", "PIP_", "PYTHON", "VIRTUAL_ENV", "CONDA_", "__PYVENV")
 def binary(environ: Mapping[str, str]) -> Path:
     """Return uv: the one installed beside envlock, else the first on PATH; `WorldFailed` (`engine-missing`) if none."""
     try:
-        import uv  # noqa: PLC0415 - importing it is looking for it
-
         return Path(uv.find_uv_bin())
-    except (ImportError, FileNotFoundError) as error:
+    except FileNotFoundError as error:
         found = shutil.which("uv", path=environ.get("PATH", ""))
         if found:
             return Path(found)

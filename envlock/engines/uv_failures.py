@@ -1,0 +1,99 @@
+"""What a uv process that failed means: one error of ours, with uv's own words beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
+from envlock.proc import Completed
+
+__all__ = ["explain"]
+
+_TAIL: Final = 12  # lines of uv's message that are shown
+_NOT_STARTED: Final = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meaning:
+    """What `pattern` in uv's words stands for. `{what}` is the pattern's group of that name, else the work at hand."""
+
+    code: str
+    pattern: re.Pattern[str]
+    message: str
+    hint: str
+    kind: type[EnvlockError] = WorldFailed
+    offline: bool = False
+
+
+# uv has one exit status for all of this; its words, as of 0.13, tell them apart. The first that is found decides:
+# a full disk also shows as a failed download, a file that is not cached also as a failed build.
+_MEANINGS: Final = (
+    _Meaning(
+        code="disk-full",
+        pattern=re.compile(r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b"),
+        message="no space left on the disk: {what} stopped",
+        hint="df -h {place}",
+    ),
+    _Meaning(
+        code="hash-mismatch",
+        pattern=re.compile(r"Hash mismatch for `?(?P<what>[^`\n]+)"),
+        message="the index serves other bytes than the lock names: {what}",
+        hint="envlock lock PROFILE --check",
+        kind=Refused,
+    ),
+    _Meaning(
+        code="not-cached",
+        pattern=re.compile(r"[Nn]etwork (?:connectivity )?(?:is|was) disabled|not found in the cache|no versions? of"),
+        message="{what} needs files that uv's cache does not hold",
+        hint="envlock install PROFILE",
+        offline=True,
+    ),
+    _Meaning(
+        code="build-failed",
+        pattern=re.compile(
+            r"Failed to build `(?P<what>[^`]+)`(?=[\s\S]*build backend)|build backend returned an error"
+        ),
+        message="{what} could not be built",
+        hint="envlock install PROFILE -vv",
+    ),
+    _Meaning(
+        code="network",
+        pattern=re.compile(
+            r"Failed to (?:fetch|download)|error sending request|dns error|Connection (?:refused|reset)|timed? ?out"
+            r"|Request failed after|end of file before message length|HTTP status (?:client|server) error",
+            re.IGNORECASE,
+        ),
+        message="the network failed: {what} stopped",
+        hint="envlock install PROFILE",
+    ),
+    _Meaning(
+        code="artifact-missing",
+        pattern=re.compile(r"not found in the package registry|there (?:is|are) no versions? of|no usable wheels"),
+        message="the index lacks a file that the lock names: {what} stopped",
+        hint="envlock lock PROFILE",
+    ),
+)
+
+
+def explain(done: Completed, *, what: str, place: Path, offline: bool) -> EnvlockError:
+    """Return the error for `done`, a failed uv process that was to do `what` for an environment at `place`."""
+    said = done.stderr.strip() or done.stdout.strip()
+    problems = tuple(Problem(message=line.rstrip()) for line in said.splitlines()[-_TAIL:] if line.strip())
+    if done.code == _NOT_STARTED:
+        hint = "python3 -m pip install 'uv>=0.13.5'"
+        return WorldFailed(f"uv cannot be started: {said}", code="engine-missing", hint=hint)
+    for meaning in _MEANINGS:
+        found = meaning.pattern.search(said)
+        if found and (offline or not meaning.offline):
+            subject = found.groupdict().get("what") or what
+            return meaning.kind(
+                meaning.message.format(what=subject),
+                code=meaning.code,
+                problems=problems,
+                hint=meaning.hint.format(place=place.parent),
+            )
+    hint = "envlock install PROFILE -vv"
+    return WorldFailed(f"uv failed (exit {done.code}): {what}", code="engine-failed", problems=problems, hint=hint)

@@ -1,0 +1,308 @@
+"""Build one generation of an environment with uv: an interpreter, its launcher, and every file from the lock.
+
+Packages that come as source only are built first, in a scratch environment that holds the locked build requirements
+and nothing else. uv keeps the wheel in its own cache under a key that names those requirements, so the environment
+takes that wheel and no other, also the next time and without a network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from envlock import integrity, lock
+from envlock.engines import uv_binary, uv_failures
+from envlock.errors import Problem, Refused, WorldFailed
+from envlock.integrity import Integrity
+from envlock.model import Artifact, LockedVariant
+from envlock.proc import Command, Completed, Runner
+
+__all__ = ["Build", "Built", "Tools", "artifacts", "build", "digest", "fetch_python", "interpreter", "packages"]
+
+_SCRATCH: Final = ".build"
+_SALT: Final = "ENVLOCK_BUILD_REQUIREMENTS"
+_INSTALLED: Final = re.compile(r"^Installed \d+ packages? in (?P<span>.+)$", re.MULTILINE)
+_SPAN: Final = re.compile(r"(?P<number>[\d.]+)(?P<unit>ms|s|m)")
+_SHOWN_BYTES: Final = 100_000_000  # a smaller download is over before its size is read
+_UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What building touches: processes, their environment, the index's address and whether there is a network.
+
+    `stage` is told each step in words; `hashes` is the file that remembers what has been hashed.
+    """
+
+    run: Runner
+    environ: Mapping[str, str]
+    index: str | None
+    offline: bool
+    stage: Callable[[str], None]
+    log: Callable[[str], None]
+    hashes: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What to build and where: `root` is an empty folder, `python` the interpreter it starts from."""
+
+    root: Path
+    python: Path
+    prompt: str
+    profile: str
+    locked: LockedVariant
+    glibc: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What it took, in seconds, and what every file's hash said in the end."""
+
+    download: float
+    install: float
+    hashing: float
+    integrity: Integrity
+
+
+# ---- what is wanted -----------------------------------------------------------------------------------------------
+
+
+def digest(locked: LockedVariant) -> str:
+    """Return the sha256 (hex) of what the variant installs and needs; why a package is there is not part of it."""
+    rows = {
+        kind: [[package.name, package.version, sorted(file.sha256 for file in package.artifacts)] for package in chosen]
+        for kind, chosen in (("packages", locked.packages), ("build", locked.build))
+    }
+    document = {"variant": asdict(locked.variant), "floors": asdict(locked.floors), **rows}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def packages(locked: LockedVariant) -> dict[str, str]:
+    """Return name -> version of all that the environment will hold."""
+    return {package.name: package.version for package in locked.packages}
+
+
+def artifacts(locked: LockedVariant, glibc: str | None) -> dict[str, Artifact]:
+    """Return name -> the file that will be installed on a machine with that glibc."""
+    variant = locked.variant
+    return {package.name: lock.pick(package, variant.python, variant.platform, glibc) for package in locked.packages}
+
+
+def interpreter(root: Path, version: str) -> Path:
+    """Return the generation's own interpreter, which its launchers start; `version` as `"3.10"`."""
+    return root / "bin" / f"python{version}.real"
+
+
+# ---- building -----------------------------------------------------------------------------------------------------
+
+
+def fetch_python(version: str, tools: Tools, *, home: Path) -> Path:
+    """Let uv download an interpreter and return its path; raise what uv's failure means."""
+    what = f"fetching Python {version}"
+    _demand(tools, ("--no-config",), ("python", "install", version), what=what, place=home)
+    find = ("python", "find", "--managed-python", "--no-project", version)
+    done = _demand(tools, ("--no-config",), find, what=what, place=home)
+    return Path(done.stdout.strip())
+
+
+def build(wanted: Build, tools: Tools) -> Built:
+    """Fill `wanted.root`; every file is checked against the lock as it comes and against its RECORD where it lies.
+
+    uv links files from its cache, so what somebody edited in another environment may be here too: what does not
+    match is fetched afresh, once, and then refused with the code `integrity-failed`.
+    """
+    picked = artifacts(wanted.locked, wanted.glibc)
+    _require_space(wanted.root, picked.values(), tools)
+    begun = time.monotonic()
+    site = _Site(wanted, tools, sources=sorted(name for name, file in picked.items() if not file.file.endswith(".whl")))
+    tools.stage(f"Creating an environment with Python {wanted.locked.variant.python}")
+    site.create()
+    site.build_sources()
+    tools.stage(f"Installing {_amount(picked.values())}")
+    linking = site.sync()
+    synced = time.monotonic()
+    tools.stage("Checking the hash of every file")
+    state = site.check()
+    if state.damaged:
+        tools.stage(f"Fetching {', '.join(state.damaged)} again: not as released in uv's cache")
+        site.renew(state.damaged)
+        state = site.check()
+    if state.damaged:
+        raise _damaged(state)
+    shutil.rmtree(wanted.root / _SCRATCH, ignore_errors=True)
+    spent = synced - begun
+    return Built(
+        download=max(0.0, spent - linking),
+        install=min(spent, linking),
+        hashing=time.monotonic() - synced,
+        integrity=state,
+    )
+
+
+class _Site:
+    """One generation being filled."""
+
+    def __init__(self, wanted: Build, tools: Tools, *, sources: Sequence[str]) -> None:
+        self._wanted = wanted
+        self._tools = tools
+        self._sources = tuple(sources)
+        self._root = wanted.root
+        self._scratch = wanted.root / _SCRATCH
+        self._python = wanted.root / "bin" / "python"
+        self._requirements = wanted.root / "requirements.txt"
+
+    def create(self) -> None:
+        """Make the environment, its launchers, and the files that uv will read."""
+        wanted = self._wanted
+        self._venv(self._root)
+        _write_launchers(self._root, wanted.locked.variant.python)
+        self._requirements.write_text(lock.requirements(wanted.locked, wanted.profile), encoding="utf-8")
+        if self._sources:
+            self._scratch.mkdir()
+            salt = hashlib.sha256(self._build_requirements().encode()).hexdigest()
+            rows = "".join(f"{json.dumps(name)} = {{ {_SALT} = {json.dumps(salt)} }}\n" for name in self._sources)
+            (self._scratch / "uv.toml").write_text(f"[extra-build-variables]\n{rows}", encoding="utf-8")
+
+    def build_sources(self, renew: Sequence[str] = ()) -> None:
+        """Build what comes as source only, or take it from uv's cache; `renew` names what must be built again."""
+        if not self._sources:
+            return
+        self._tools.stage(f"Building from source: {', '.join(self._sources)}")
+        bench = self._scratch / "bench"
+        shutil.rmtree(bench, ignore_errors=True)
+        self._venv(bench)
+        python = ("--python", str(bench / "bin" / "python"))
+        needs = self._scratch / "build-requirements.txt"
+        needs.write_text(self._build_requirements(), encoding="utf-8")
+        strict = ("--require-hashes", "--only-binary", ":all:")
+        self._pip("sync", *python, *strict, "--allow-empty-requirements", str(needs), what="the build requirements")
+        sources = self._scratch / "sources.txt"
+        sources.write_text(self._source_requirements(), encoding="utf-8")
+        again = [f"--reinstall-package={name}" for name in renew]
+        plain = ("--no-deps", "--no-build-isolation", "--require-hashes")
+        self._pip("install", *python, *plain, *again, "-r", str(sources), what="building from source")
+
+    def sync(self, renew: Sequence[str] = ()) -> float:
+        """Install what the lock names, and nothing else; return the seconds that uv says linking took."""
+        # A wheel of a source package comes from the cache. Were it not there, building must not find a way out.
+        building = ("--no-build-isolation",) if self._sources else ("--only-binary", ":all:")
+        again = [f"--reinstall-package={name}" for name in renew]
+        options = ("--python", str(self._python), "--require-hashes", "--allow-empty-requirements", *building, *again)
+        done = self._pip("sync", *options, str(self._requirements), what="installing")
+        return _linking_seconds(done.stderr)
+
+    def check(self) -> Integrity:
+        """Hash every file."""
+        return integrity.check(self._root, packages(self._wanted.locked), cache=self._tools.hashes)
+
+    def renew(self, damaged: Sequence[str]) -> None:
+        """Fetch packages afresh, past the cache. Reinstalling would build in the wrong place what comes as source."""
+        rebuilt = [name for name in damaged if name in self._sources]
+        if rebuilt:
+            self.build_sources(renew=rebuilt)
+            self._pip("uninstall", "--python", str(self._python), *rebuilt, what="taking damaged packages out")
+        self.sync(renew=[name for name in damaged if name not in rebuilt])
+
+    def _venv(self, root: Path) -> None:
+        wanted = self._wanted
+        options = ("--python", str(wanted.python), "--no-project", "--prompt", wanted.prompt)
+        _demand(
+            self._tools,
+            ("--no-config",),
+            ("venv", *options, str(root)),
+            what="creating the environment",
+            place=self._root,
+        )
+
+    def _pip(self, verb: str, *arguments: str, what: str) -> Completed:
+        config = ("--config-file", str(self._scratch / "uv.toml")) if self._sources else ("--no-config",)
+        return _demand(self._tools, config, ("pip", verb, *arguments), what=what, place=self._root)
+
+    def _build_requirements(self) -> str:
+        return lock.build_requirements(self._wanted.locked, self._wanted.profile)
+
+    def _source_requirements(self) -> str:
+        chosen = [package for package in self._wanted.locked.packages if package.name in self._sources]
+        return "".join(
+            f"{package.name}=={package.version}"
+            + "".join(f" --hash=sha256:{file.sha256}" for file in package.artifacts if not file.file.endswith(".whl"))
+            + "\n"
+            for package in chosen
+        )
+
+
+def _demand(tools: Tools, config: Sequence[str], arguments: Sequence[str], *, what: str, place: Path) -> Completed:
+    """Run uv; raise what it means if it fails."""
+    argv = (str(uv_binary.binary(tools.environ)), *config, "--color", "never", *arguments)
+    tools.log(shlex.join(argv))
+    env = uv_binary.environment(tools.environ, index=tools.index, offline=tools.offline)
+    done = tools.run(Command(argv=argv, env=env))
+    if done.code != 0:
+        raise uv_failures.explain(done, what=what, place=place, offline=tools.offline)
+    return done
+
+
+def _write_launchers(root: Path, version: str) -> None:
+    """Let `python` and its other names start the interpreter by its real path, which `sys.executable` then is."""
+    names = ("python", "python3", f"python{version}")
+    real = interpreter(root, version)
+    (real.parent / "python").rename(real)
+    template = resources.files("envlock").joinpath("data/launcher.sh").read_text(encoding="utf-8")
+    for name in names:
+        launcher = real.parent / name
+        launcher.unlink(missing_ok=True)
+        launcher.write_text(template.replace("@INTERPRETER@", shlex.quote(str(real))), encoding="utf-8")
+        launcher.chmod(0o755)
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------
+
+
+def _require_space(root: Path, files: Collection[Artifact], tools: Tools) -> None:
+    """Refuse early what cannot fit: the downloads alone are larger than what is free.
+
+    Offline nothing is downloaded, and linking from the cache takes hardly any space.
+    """
+    needed, free = sum(file.size or 0 for file in files), shutil.disk_usage(root).free
+    if needed > free and not tools.offline:
+        raise WorldFailed(
+            f"the disk is too small: {needed:,} bytes to download, {free:,} bytes free at `{root.parent.parent}`",
+            code="disk-full",
+            hint="envlock install PROFILE --path OTHER",
+        )
+
+
+def _amount(files: Collection[Artifact]) -> str:
+    known = sum(file.size or 0 for file in files)
+    size = f" ({known / 1e9:.1f} GB)" if known >= _SHOWN_BYTES else ""
+    return f"{len(files)} package{'s' if len(files) != 1 else ''}{size}"
+
+
+def _linking_seconds(said: str) -> float:
+    """Return the time in uv's `Installed 104 packages in 1m 02s`; 0 where it installed nothing."""
+    found = _INSTALLED.search(said)
+    parts = _SPAN.finditer(found["span"]) if found else ()
+    return sum(float(part["number"]) * _UNIT_SECONDS[part["unit"]] for part in parts)
+
+
+def _damaged(state: Integrity) -> Refused:
+    failed = [check for check in state.checks if check.status == "fail"]
+    return Refused(
+        f"files are not as released, even when fetched afresh: {', '.join(state.damaged)}",
+        code="integrity-failed",
+        problems=tuple(
+            Problem(message=f"{check.message or 'failed'}: {check.have}", key=check.id, expected=check.want)
+            for check in failed
+        ),
+        hint="uv cache clean",
+    )
