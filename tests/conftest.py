@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers.index import Index
 
+SNAPSHOTS = Path(__file__).parent / "golden" / "snapshots"
 KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regen", action="store_true", help="write the golden files anew instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with `tests/golden/snapshots/NAME`; with `--regen`, write it there."""
+
+    def compare(name: str, text: str) -> None:
+        path = SNAPSHOTS / name
+        if request.config.getoption("--regen"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"{path} is not there: look at what --regen writes, then commit it"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
 
 
 @pytest.fixture

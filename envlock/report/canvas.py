@@ -70,7 +70,7 @@ class Canvas:
             table.add_column(self._plain(title), overflow="fold")
         for row in rows:
             table.add_row(*map(self._assemble, row))
-        self._console.print(Padding(table, (0, 0, 0, indent), expand=False))
+        self._console.print(Padding(table, (0, 0, 0, indent)))
 
     def text(self) -> str:
         """Return all that was drawn, without blanks at the ends of lines."""

@@ -31,15 +31,20 @@ def _facts(host: HostFacts) -> list[tuple[str, str, str | None]]:
         ("driver", "driver", _driver(host)),
         *gpus,
         *hidden,
-        ("visible", "cuda_visible_devices", host.cuda_visible_devices),
+        ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices", _set(host.cuda_visible_devices)),
         ("system", "os", _system(host)),
         ("glibc", "glibc", host.glibc),
         ("container", "container", host.container),
         ("Python", "pythons", " ".join(host.pythons) or None),
         ("gcc", "gcc", host.gcc),
         ("nvcc", "nvcc", host.nvcc),
-        ("LD_LIBRARY_PATH", "ld_library_path", ":".join(host.ld_library_path) or None),
+        ("LD_LIBRARY_PATH", "ld_library_path", ":".join(host.ld_library_path) or "not set"),
     ]
+
+
+def _set(value: str | None) -> str:
+    # An empty list hides every GPU: it is not the same as none at all.
+    return "not set" if value is None else value or '""'
 
 
 def _driver(host: HostFacts) -> str | None:

@@ -12,6 +12,8 @@ from envlock.report.canvas import MARKS, Canvas, Cell, Span, size
 __all__ = ["draw"]
 
 RULES = ("driver", "gpu", "glibc", "python", "platform")
+# The rules whose need is a number that what is there must reach; what the others need is said with the refusal.
+FLOORS = ("driver", "glibc")
 TITLES = ("backend", "driver", "GPU", "glibc", "Python", "platform")
 # What a person reads for each refusal; {have}, {need} and {package} are the row's own.
 WORDS: Mapping[str, str] = MappingProxyType(
@@ -83,7 +85,7 @@ def _cell(cells: Sequence[model.Cell], rule: str) -> Cell:
     spans: list[Span] = [MARKS["pass" if cell.ok else "fail"]]
     if cell.have:
         spans.append(f" {cell.have}")
-    if cell.need:
+    if cell.need and rule in FLOORS:
         spans.append((f"\n≥ {cell.need}", "dim"))
     return tuple(spans)
 

@@ -49,17 +49,22 @@ def _sentence(canvas: Canvas, answer: Verified) -> None:
 
 
 def _checks(canvas: Canvas, shown: Iterable[Check], *, verbose: bool) -> None:
-    for group, members in groupby(shown, key=lambda check: check.id.partition(".")[0]):
+    rows = tuple(shown)
+    width = max((len(_name(check)) for check in rows), default=0)
+    for group, members in groupby(rows, key=lambda check: check.id.partition(".")[0]):
         canvas.gap()
         canvas.line((group, "bold"))
-        canvas.table([_row(check, verbose=verbose) for check in members])
+        canvas.table([_row(check, width, verbose=verbose) for check in members])
 
 
-def _row(check: Check, *, verbose: bool) -> tuple[Cell, ...]:
+def _row(check: Check, width: int, *, verbose: bool) -> tuple[Cell, ...]:
     mark, style = MARKS[check.status]
     seconds = duration(check.seconds) if check.seconds >= 1 or verbose else ""
-    name = check.id.partition(".")[2]
-    return (((mark, style),), (name,), tuple(_words(check, verbose=verbose)), ((seconds, "dim"),))
+    return (((mark, style),), (f"{_name(check):<{width}}",), tuple(_words(check, verbose=verbose)), ((seconds, "dim"),))
+
+
+def _name(check: Check) -> str:
+    return check.id.partition(".")[2]
 
 
 def _words(check: Check, *, verbose: bool) -> list[Span]:

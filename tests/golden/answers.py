@@ -1,0 +1,332 @@
+"""One answer of each kind, and of each outcome that looks different: what the golden faces show."""
+
+from __future__ import annotations
+
+from envlock.model import (
+    Answer,
+    BackendSpec,
+    Caution,
+    Cell,
+    Change,
+    Check,
+    Decision,
+    Detected,
+    Driver,
+    Gpu,
+    HostFacts,
+    Installed,
+    Listed,
+    Locked,
+    LockedAll,
+    Plan,
+    Planned,
+    Profile,
+    ProfileRow,
+    Refusal,
+    Setting,
+    Variant,
+    Verified,
+)
+
+__all__ = ["ANSWERS"]
+
+RTX = Gpu(name="NVIDIA GeForce RTX 3090", compute_capability="8.6", memory_mib=24576)
+WORKSTATION = Detected(
+    host=HostFacts(
+        glibc="2.35",
+        kernel="5.15.0-91-generic",
+        driver=Driver(version="535.104.05", library="535.104.05"),
+        pci_gpus=("10de:2204",),
+        device_nodes=("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"),
+        gpus=(RTX, RTX),
+        cuda_visible_devices="0",
+        pythons=("3.10.13", "3.12.1"),
+        gcc="11.4.0",
+        sources={
+            "driver": "/proc/driver/nvidia/version",
+            "gpus": "NVML",
+            "glibc": "confstr",
+            "gcc": "gcc -dumpfullversion",
+            "pythons": "PATH, pyenv",
+            "cuda_visible_devices": "environment",
+        },
+    ),
+    settings=(
+        Setting(name="offline", value=None, origin="default"),
+        Setting(name="driver-policy", value="strict", origin="ENVLOCK_DRIVER_POLICY"),
+    ),
+)
+REBOOT = Detected(
+    host=HostFacts(
+        glibc="2.39",
+        kernel="6.8.0-40-generic",
+        wsl=True,
+        container="docker",
+        driver=Driver(version="550.54.14", library="550.120"),
+        pci_gpus=("10de:2684",),
+        ld_library_path=("/usr/local/cuda-11.8/lib64", "/opt/lib"),
+    )
+)
+NO_GPU = Detected(host=HostFacts(glibc="2.31", pythons=("3.10.13",)))
+
+CU121 = BackendSpec(
+    name="cu121", python=("3.10",), pypi_python=("3.10",), requires=("torch==2.4.1",), exclude_newer=None
+)
+CU128 = BackendSpec(
+    name="cu128", python=("3.10", "3.12"), pypi_python=("3.10",), requires=("torch==2.8.0",), exclude_newer=None
+)
+GEMMA = Profile(
+    name="gemma-qlora",
+    summary="QLoRA fine-tuning of Gemma with PEFT and bitsandbytes",
+    file="profiles/gemma-qlora.toml",
+    platforms=("linux-x86_64",),
+    backends=(CU121, CU128),
+)
+LISTED = Listed(
+    rows=(
+        ProfileRow(profile=GEMMA, locked=("cu121-pypi", "cu128-py310-pypi")),
+        ProfileRow(
+            profile=Profile(
+                name="mine",
+                summary="a stack of one's own",
+                file="mine.toml",
+                platforms=("linux-x86_64",),
+                backends=(CU121,),
+            ),
+            locked=(),
+        ),
+    )
+)
+
+
+def _cells(driver: Cell, gpu: Cell) -> tuple[Cell, ...]:
+    return (
+        driver,
+        gpu,
+        Cell(rule="glibc", ok=True, have="2.35", need="2.17"),
+        Cell(rule="python", ok=True, have="3.10", need="3.10"),
+        Cell(rule="platform", ok=True, have="linux-x86_64", need="linux-x86_64"),
+    )
+
+
+def _driver(need: str, *, ok: bool) -> Cell:
+    return Cell(rule="driver", ok=ok, have="535.104.05", need=need)
+
+
+GPU_FITS = Cell(rule="gpu", ok=True, have="8.6", need="sm_80")
+CHOSEN = Planned(
+    plan=Plan(
+        decision=Decision(
+            profile="gemma-qlora",
+            backend="cu121",
+            policy="minor-version",
+            precision="bf16",
+            eligible=("cu118",),
+            refused=(
+                Refusal(
+                    backend="cu130",
+                    code="driver-too-old",
+                    package="CUDA 13",
+                    have="535.104.05",
+                    need="580.65.06",
+                    source="https://docs.nvidia.com/deploy/cuda-compatibility/",
+                ),
+                Refusal(backend="cpu", code="gpu-present", have="535.104.05"),
+            ),
+            warnings=(
+                Caution(
+                    code="minor-version-compatibility",
+                    backend="cu121",
+                    message="driver 535.104.05 runs CUDA 12.4 by minor-version compatibility",
+                ),
+            ),
+            table={
+                "cu121": _cells(_driver("525.60.13", ok=True), GPU_FITS),
+                "cu118": _cells(_driver("450.80.02", ok=True), GPU_FITS),
+                "cu130": _cells(_driver("580.65.06", ok=False), GPU_FITS),
+                "cpu": (
+                    Cell(rule="driver", ok=False, have="535.104.05", need="none"),
+                    Cell(rule="gpu", ok=None),
+                    *_cells(_driver("", ok=True), GPU_FITS)[2:],
+                ),
+            },
+        ),
+        variant=Variant(name="cu121-pypi", backend="cu121", source="pypi", python="3.10", platform="linux-x86_64"),
+        locked=True,
+        packages=75,
+        download=2_812_345_678,
+        command="envlock install gemma-qlora",
+    )
+)
+REFUSED = Planned(
+    plan=Plan(
+        decision=Decision(
+            profile="gemma-qlora",
+            backend=None,
+            policy="strict",
+            precision="fp32",
+            eligible=(),
+            refused=(
+                Refusal(
+                    backend="cu121",
+                    code="gpu-arch-missing",
+                    package="bitsandbytes 0.43.3",
+                    have="sm_120",
+                    need="sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_89 sm_90",
+                    source="cuobjdump --list-elf of the wheel's libraries",
+                ),
+                Refusal(backend="cu121", code="glibc-too-old", package="torch 2.4.1", have="2.12", need="2.17"),
+            ),
+            warnings=(),
+            table={
+                "cu121": (
+                    _driver("525.60.13", ok=True),
+                    Cell(rule="gpu", ok=False, have="sm_120", need="sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_89 sm_90"),
+                    Cell(rule="glibc", ok=False, have="2.12", need="2.17"),
+                    Cell(rule="python", ok=True, have="3.10", need="3.10"),
+                    Cell(rule="platform", ok=True, have="linux-x86_64", need="linux-x86_64"),
+                ),
+            },
+        ),
+        variant=None,
+        locked=False,
+    )
+)
+
+WRITTEN = Locked(
+    profile="gemma-qlora",
+    path="lockfiles/gemma-qlora.lock",
+    mode="write",
+    changed=True,
+    moved=("profile",),
+    changes=(
+        Change(variant="cu121-pypi", package="peft", was="0.12.0", now="0.13.0"),
+        Change(variant="cu121-pypi", package="einops", was=None, now="0.8.0"),
+        Change(variant="cpu-py310-pypi", package="wheel", was="0.44.0", now=None),
+    ),
+    variants=("cu121-pypi", "cpu-py310-pypi"),
+    absent={"cu118": "no index of PyTorch is configured, and PyPI has no cu118 build"},
+    seconds=3.24,
+)
+STALE = Locked(
+    profile="xtuner-internlm2",
+    path="lockfiles/xtuner-internlm2.lock",
+    mode="check",
+    changed=True,
+    moved=("profile", "facts"),
+    changes=(),
+    variants=("cu121-pypi",),
+    absent={},
+    seconds=0.02,
+)
+CURRENT = Locked(
+    profile="qwen2.5",
+    path="lockfiles/qwen2.5.lock",
+    mode="check",
+    changed=False,
+    moved=(),
+    changes=(),
+    variants=("cu124-pypi",),
+    absent={},
+)
+
+CHECKS = (
+    Check(id="drift.driver", status="pass", have="535.104.05", want="535.104.05"),
+    Check(id="integrity.versions", status="pass", seconds=0.04, have="75", want="75"),
+    Check(id="integrity.record", status="pass", seconds=2.31, message="41,233 files"),
+    Check(id="import.torch", status="pass", seconds=3.5, have="2.4.1"),
+)
+ON_GPU = Verified(
+    path=".envlock/gemma-qlora",
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    level="kernels",
+    device="cuda",
+    verdict="verified-on-gpu",
+    checks=(*CHECKS, Check(id="kernels.nf4", status="pass", seconds=0.8, have="0.0912", want="<= 0.1")),
+)
+ON_CPU = Verified(
+    path=".envlock/gemma-qlora",
+    profile="gemma-qlora",
+    variant="cpu-py310-pypi",
+    level="kernels",
+    device="cpu",
+    verdict="verified-on-cpu",
+    checks=(
+        *CHECKS,
+        Check(id="kernels.gemm-fp32", status="pass", seconds=0.1),
+        Check(id="kernels.triton", status="skip", message="no GPU"),
+    ),
+)
+FAILED = Verified(
+    path=".envlock/gemma-qlora",
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    level="kernels",
+    device="cuda",
+    verdict="failed",
+    checks=(
+        Check(id="drift.driver", status="warn", have="550.54.14", want="535.104.05", message="the driver moved"),
+        Check(
+            id="integrity.record",
+            status="fail",
+            seconds=1.2,
+            have="sha256:1f2e",
+            want="sha256:9a8b",
+            message="peft/__init__.py was changed",
+            fix="envlock install gemma-qlora",
+        ),
+        Check(id="import.peft", status="skip", message="not run: follows from integrity.record"),
+    ),
+)
+COULD_NOT_RUN = Verified(
+    path="/data/env",
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    level="kernels",
+    device="cpu",
+    verdict="could-not-run",
+    checks=(Check(id="import.torch", status="skip", message="the interpreter of the environment does not start"),),
+)
+
+INSTALLED = Installed(
+    profile="gemma-qlora",
+    variant="cpu-py310-pypi",
+    path=".envlock/gemma-qlora",
+    generation="3f9c2a1b-2",
+    previous="3f9c2a1b-1",
+    installed=True,
+    packages=75,
+    seconds={"download": 21.4, "install": 8.3, "verify": 71.6},
+    verify=ON_CPU,
+    warnings=(Caution(code="no-driver", message="no NVIDIA driver: the cpu build was taken"),),
+)
+UNMOVED = Installed(
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    path="/data/env",
+    generation="3f9c2a1b-1",
+    previous=None,
+    installed=False,
+    packages=75,
+    seconds={},
+    verify=None,
+)
+
+ANSWERS: dict[str, Answer] = {
+    "detect-workstation": WORKSTATION,
+    "detect-reboot": REBOOT,
+    "detect-no-gpu": NO_GPU,
+    "profiles": LISTED,
+    "profiles-none": Listed(rows=()),
+    "plan-chosen": CHOSEN,
+    "plan-refused": REFUSED,
+    "lock-written": LockedAll(locks=(WRITTEN,)),
+    "lock-check": LockedAll(locks=(STALE, CURRENT)),
+    "install-cpu": INSTALLED,
+    "install-unmoved": UNMOVED,
+    "verify-gpu": ON_GPU,
+    "verify-cpu": ON_CPU,
+    "verify-failed": FAILED,
+    "verify-could-not-run": COULD_NOT_RUN,
+}
