@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ALGORITHMS", "File", "Reading", "identity", "load", "read", "save"]
+__all__ = ["ALGORITHMS", "File", "Reading", "identity", "load", "place", "read", "save"]
 
 ALGORITHMS: Final = ("sha256", "sha384", "sha512")  # what the wheel specification lets RECORD use
 _MAGIC: Final = "envlock-hashes 1"
@@ -51,6 +51,15 @@ class Reading:
     digest: str | None
     identity: str | None = None
     error: str | None = None
+
+
+def place(environ: Mapping[str, str]) -> Path | None:
+    """Return the user's own cache file (XDG base directories); None where there is no home to keep it in."""
+    for variable, below in (("XDG_CACHE_HOME", ""), ("HOME", ".cache")):
+        home = environ.get(variable, "")
+        if home.startswith("/"):  # the XDG specification has relative paths ignored
+            return Path(home, below, "envlock", "hashes")
+    return None
 
 
 def identity(stat: os.stat_result) -> str:

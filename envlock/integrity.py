@@ -123,14 +123,13 @@ class _Watch:
 
 
 def _interpreter(root: Path) -> Check:
-    python = root / "bin" / "python"
-    if not os.access(python, os.X_OK):
-        target = os.path.realpath(python)
+    missing = next((python for python in _pythons(root) if not os.access(python, os.X_OK)), None)
+    if missing:
         return Check(
             id="integrity.interpreter",
             status="fail",
             message="the interpreter of this environment is gone",
-            have=f"nothing that starts at {target}",
+            have=f"nothing that starts at {missing.resolve()}",
             want="an interpreter",
         )
     marker = root / "pyvenv.cfg"
@@ -151,7 +150,12 @@ def _interpreter(root: Path) -> Check:
             have="no readable pyvenv.cfg",
             want="pyvenv.cfg",
         )
-    return Check(id="integrity.interpreter", status="pass", have=os.path.realpath(python))
+    return Check(id="integrity.interpreter", status="pass", message=str(_pythons(root)[-1].resolve()))
+
+
+def _pythons(root: Path) -> tuple[Path, ...]:
+    """Return what must be there to start: `bin/python`, and the interpreter that it starts where it is a launcher."""
+    return (root / "bin" / "python", *sorted(root.glob("bin/python*.real")))
 
 
 def _settings(file: Path) -> dict[str, str]:
@@ -226,7 +230,7 @@ def _same(one: str, other: str) -> bool:
 
 def _versions(wrong: Mapping[str, tuple[str, str]], count: int) -> Check:
     if not wrong:
-        return Check(id="integrity.versions", status="pass", have=f"{count} packages as locked")
+        return Check(id="integrity.versions", status="pass", message=f"{count} packages as locked")
     return Check(
         id="integrity.versions",
         status="fail",
@@ -339,11 +343,8 @@ def _read(unread: Mapping[str, list[_Claim]], tally: _Tally) -> dict[str, str]:
 
 def _record(tally: _Tally) -> Check:
     if not tally.faults:
-        return Check(
-            id="integrity.record",
-            status="pass",
-            have=f"{tally.files} files as recorded, {_gigabytes(tally.bytes_read)} of {_gigabytes(tally.bytes)} read",
-        )
+        read = f"{_gigabytes(tally.bytes_read)} of {_gigabytes(tally.bytes)} read"
+        return Check(id="integrity.record", status="pass", message=f"{tally.files} files as recorded, {read}")
     return Check(
         id="integrity.record",
         status="fail",
@@ -386,7 +387,7 @@ def _strangers(
             have=_few(found),
             want="none",
         )
-    return Check(id="integrity.strangers", status="pass", have="no file that no package names")
+    return Check(id="integrity.strangers", status="pass", message="no file that no package names")
 
 
 def _is_hook(path: str) -> bool:

@@ -6,8 +6,9 @@ Whoever can write into an environment can write this file, so nothing in it is b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from packaging.utils import canonicalize_name
@@ -21,6 +22,7 @@ __all__ = ["FILE", "SCHEMA", "Record", "dump", "parse"]
 
 FILE: Final = "envlock.json"
 SCHEMA: Final = 1
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _HINT: Final = "envlock install PROFILE"
 
 
@@ -29,7 +31,8 @@ class Record:
     """One generation: the locked variant it holds and the machine it was made on.
 
     `lock` is the digest of the locked variant, `packages` maps canonical names to versions, `floors` are the
-    variant's, `host` is the machine on the day of the install, `envlock` the version that made it.
+    variant's, `host` is the machine on the day of the install, `envlock` the version that made it, `records` maps
+    packages to the sha256 of the RECORD they were installed with (nothing where that was not kept).
     """
 
     profile: str
@@ -39,6 +42,7 @@ class Record:
     floors: Floors
     host: HostFacts
     envlock: str
+    records: Mapping[str, str] = field(default_factory=dict)
 
 
 def dump(record: Record) -> str:
@@ -52,6 +56,7 @@ def dump(record: Record) -> str:
         "floors": asdict(record.floors),
         "host": host.dump(record.host),
         "envlock": record.envlock,
+        "records": dict(sorted(record.records.items())),
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -79,13 +84,14 @@ def _read(document: dict[str, Any], file: str) -> Record:
             problems.append(Problem(message=_kind(value), file=file, key=key, expected=expected))
         return value
 
-    known = {"schema", "profile", "variant", "lock", "packages", "floors", "host", "envlock"}
+    known = {"schema", "profile", "variant", "lock", "packages", "floors", "host", "envlock", "records"}
     problems += [Problem(message="unknown key", file=file, key=key) for key in sorted(document.keys() - known)]
     words = {key: take(key, _is_word, "a text") for key in ("profile", "variant", "lock", "envlock")}
     packages = take("packages", _is_packages, "an object of canonical package names to versions")
     floors = take(
         "floors", _is_floors, "`driver`, `driver_windows`, `glibc` (texts or null) and `sm` (a list of texts)"
     )
+    kept = take("records", _is_records, "an object of package names to sha256 digests")
     facts = take("host", lambda value: isinstance(value, dict), "a host object")
     if problems:
         raise _invalid(file, problems)
@@ -97,6 +103,7 @@ def _read(document: dict[str, Any], file: str) -> Record:
         floors=Floors(**{**floors, "sm": tuple(floors["sm"])}),
         host=_host(facts, file),
         envlock=words["envlock"],
+        records=kept or {},
     )
 
 
@@ -114,6 +121,13 @@ def _is_word(value: Any) -> bool:
 def _is_packages(value: Any) -> bool:
     return isinstance(value, dict) and all(
         canonicalize_name(name) == name and _is_word(name) and _is_version(version) for name, version in value.items()
+    )
+
+
+def _is_records(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, dict)
+        and all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in value.values())
     )
 
 

@@ -1,0 +1,210 @@
+"""The catalogue of checks: which there are, in which order, what follows from what, and what they prove together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Literal
+
+from envlock.errors import Misuse, Problem, Refused, WorldFailed
+from envlock.model import Check, Level, Verdict, Verified
+
+__all__ = [
+    "DRIFT",
+    "GROUPS",
+    "INTEGRITY",
+    "Selection",
+    "cause",
+    "exit_code",
+    "groups",
+    "ordered",
+    "require_gpu",
+    "root",
+    "select",
+    "sentence",
+    "skip_after",
+    "verdict",
+]
+
+# From the root to its consequences: a machine that changed breaks files, files break imports, imports break kernels.
+GROUPS: Final = ("drift", "integrity", "loader", "import", "kernels", "train")
+DRIFT: Final = ("platform", "container", "kernel", "driver", "driver-library", "gpus", "glibc", "gcc")
+INTEGRITY: Final = ("interpreter", "versions", "record", "strangers")
+
+_LEVELS: Final[Mapping[Level, tuple[str, ...]]] = MappingProxyType(
+    {"quick": ("drift", "integrity"), "kernels": ("drift", "integrity", "import", "kernels")}
+)
+
+# What cannot be told any more once a check has failed. A driver or GPU that fell below the floors lets packages be
+# imported all the same; a C library that did, a changed file or a foreign hook does not.
+_FORBIDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **{f"drift.{name}": ("kernels", "train") for name in DRIFT},
+        "drift.platform": ("integrity", "loader", "import", "kernels", "train"),
+        "drift.glibc": ("loader", "import", "kernels", "train"),
+        **{f"integrity.{name}": ("loader", "import", "kernels", "train") for name in INTEGRITY},
+    }
+)
+
+_NEEDS_4BIT: Final = ("kernels.nf4", "kernels.fp4", "kernels.linear4bit")
+_FOLLOWS: Final = "follows from "  # the probe says the same of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which checks are asked for: `only` (nothing means all) without `skip`, each a group or a check."""
+
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    def wants(self, check: str) -> bool:
+        """Say whether this check is asked for."""
+        chosen = not self.only or any(_covers(term, check) for term in self.only)
+        return chosen and not any(_covers(term, check) for term in self.skip)
+
+    def enters(self, group: str) -> bool:
+        """Say whether any check of this group may be asked for."""
+        named = not self.only or any(term.partition(".")[0] == group for term in self.only)
+        return named and group not in self.skip
+
+
+# ---- what is asked for --------------------------------------------------------------------------------------------
+
+
+def groups(level: Level) -> tuple[str, ...]:
+    """Return the groups of a level, in order. The loader audit and training are not built yet and in none."""
+    return _LEVELS[level]
+
+
+def select(
+    only: Sequence[str], skip: Sequence[str], *, known: Collection[str], open_groups: Collection[str]
+) -> Selection:
+    """Read `--only` and `--skip`; raise `Misuse` (code `check-unknown`) with every term that names nothing.
+
+    `known` are the ids there are; a group in `open_groups` has one per package, so any name fits there.
+    """
+    names = {*known, *(check.partition(".")[0] for check in known), *open_groups}
+    names |= {check.rpartition(".")[0] for check in known}
+    wrong = [
+        (flag, term)
+        for flag, terms in (("--only", only), ("--skip", skip))
+        for term in terms
+        if term not in names and not (term.partition(".")[0] in open_groups and term.partition(".")[2])
+    ]
+    if wrong:
+        problems = tuple(Problem(message=f"no check `{term}`{_near(term, names)}", key=flag) for flag, term in wrong)
+        raise Misuse(
+            f"no check is called `{wrong[0][1]}`{_near(wrong[0][1], names)}",
+            code="check-unknown",
+            problems=problems,
+            hint="envlock verify --json",
+        )
+    return Selection(only=tuple(only), skip=tuple(skip))
+
+
+def _covers(term: str, check: str) -> bool:
+    return check == term or check.startswith(f"{term}.")
+
+
+def _near(term: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(term, sorted(names), n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+# ---- what follows from what ---------------------------------------------------------------------------------------
+
+
+def ordered(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Return the checks by group, each group in the order it came in."""
+    return tuple(sorted(checks, key=lambda check: GROUPS.index(check.id.partition(".")[0])))
+
+
+def root(checks: Iterable[Check]) -> Check | None:
+    """Return the first failure: what is in front of it passed, what comes after it may be its consequence."""
+    return next((check for check in ordered(checks) if check.status == "fail"), None)
+
+
+def cause(group: str, checks: Iterable[Check]) -> str | None:
+    """Return the id of the first failure after which `group` can prove nothing, None if it can be run."""
+    failed = (check.id for check in ordered(checks) if check.status == "fail")
+    return next((check for check in failed if group in _FORBIDS.get(check, ())), None)
+
+
+def skip_after(failed: str, skipped: Iterable[str]) -> tuple[Check, ...]:
+    """Return a `skip` for each id, that names what it follows from."""
+    return tuple(Check(id=check, status="skip", message=f"{_FOLLOWS}{failed}") for check in skipped)
+
+
+def require_gpu(checks: Iterable[Check], device: Literal["cuda", "cpu"]) -> tuple[Check, ...]:
+    """Return the checks under `--require gpu`: without a GPU each skip is a failure, but for what follows from one."""
+    if device == "cuda":
+        return tuple(checks)
+    fix = "envlock detect"
+    strict = tuple(
+        replace(check, status="fail", fix=check.fix or fix) if _is_bare_skip(check) else check for check in checks
+    )
+    if root(strict):
+        return strict
+    unmet = Check(id="kernels.cuda", status="fail", have="cpu", want="cuda", message="nothing ran on a GPU", fix=fix)
+    return (*strict, unmet)
+
+
+def _is_bare_skip(check: Check) -> bool:
+    return check.status == "skip" and not (check.message or "").startswith(_FOLLOWS)
+
+
+# ---- what it proves -----------------------------------------------------------------------------------------------
+
+
+def verdict(checks: Iterable[Check], device: Literal["cuda", "cpu"], *, ran: bool = True) -> Verdict:
+    """Judge: `ran` is False where a group that was asked for could not be started, and no check says why."""
+    if root(checks):
+        return "failed"
+    if not ran:
+        return "could-not-run"
+    return "verified-on-gpu" if device == "cuda" else "verified-on-cpu"
+
+
+def exit_code(answer: Verified) -> int:
+    """Return the exit code of an answer."""
+    codes: Mapping[Verdict, int] = {"failed": Refused.exit, "could-not-run": WorldFailed.exit}
+    return codes.get(answer.verdict, 0)
+
+
+def sentence(answer: Verified) -> str:
+    """Say for a person what was proven, and beside it what was not; never more than ran."""
+    first = root(answer.checks)
+    match answer.verdict:
+        case "failed":
+            return f"failed: {first.id}" + (f": {first.message}" if first.message else "") if first else "failed"
+        case "could-not-run":
+            return "could not be verified: " + _reason(answer.checks)
+        case "verified-on-gpu":
+            return _joined(["verified on GPU", *_unchecked(answer.checks)])
+        case "verified-on-cpu":
+            return _joined(_cpu(answer))
+
+
+def _cpu(answer: Verified) -> list[str]:
+    ran = any(check.id.startswith("kernels.") and check.status == "pass" for check in answer.checks)
+    if answer.level == "quick":
+        return ["machine and files verified; nothing was run"]
+    if not ran:
+        return ["verified; no kernels checked", *_unchecked(answer.checks)]
+    return ["verified on CPU", "GPU checks not run", *_unchecked(answer.checks)]
+
+
+def _unchecked(checks: Iterable[Check]) -> list[str]:
+    fourbit = [check for check in checks if check.id.startswith(_NEEDS_4BIT)]
+    return ["4-bit not checked"] if fourbit and all(check.status == "skip" for check in fourbit) else []
+
+
+def _reason(checks: Iterable[Check]) -> str:
+    messages = (check.message for check in ordered(checks) if check.status in {"skip", "warn"} and check.message)
+    return next(messages, "nothing could be started in this environment")
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(parts)
