@@ -403,5 +403,5 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """A file name may hold anything but `/` and NUL; what cannot be printed is escaped."""
+    """Escape what cannot be printed: a file name may hold anything but `/` and NUL."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in name)
