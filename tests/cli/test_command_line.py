@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from envlock.cli import registry
+from tests.cli.conftest import Shell
+
+
+def test_help_names_every_verb_and_exit_code(shell: Shell, golden: Callable[[str, str], None]) -> None:
+    ran = shell("--help")
+    assert (ran.code, ran.stderr) == (0, "")
+    golden("help.txt", ran.stdout)
+
+
+@pytest.mark.parametrize("verb", registry.VERBS)
+def test_the_help_of_a_verb_has_an_example(shell: Shell, verb: str, golden: Callable[[str, str], None]) -> None:
+    ran = shell(verb, "--help")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert f"example:\n  envlock {verb}" in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 120
+    golden(f"help-{verb}.txt", ran.stdout)
+
+
+def test_global_flags_stand_on_either_side_of_the_verb(shell: Shell) -> None:
+    before, after = shell("--json", "profiles"), shell("profiles", "--json")
+    assert before.document == after.document
+    assert before.code == 0
+    assert shell("--color", "never", "profiles").code == 0
+    assert shell("--color=always", "profiles").stdout != shell("profiles").stdout
+
+
+def test_version_is_one_line_and_with_v_a_bug_report(shell: Shell) -> None:
+    assert shell("--version").stdout.split()[0] == "envlock"
+    assert [line.split()[0] for line in shell("--version", "-v").stdout.splitlines()] == ["envlock", "uv", "python"]
+    assert set(shell("--version", "-v", "--json").document["result"]["engines"]) == {"uv", "python"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ((), "usage", "no command was given"),
+        (("pln",), "unknown-command", "did you mean `plan`"),
+        (("frobnicate",), "unknown-command", "detect, profiles, plan"),
+        (("plan",), "usage", "PROFILE"),
+        (("plan", "--bakend", "cpu"), "unknown-option", "did you mean `--backend`"),
+        (("plan", "x", "--back", "cpu"), "unknown-option", "`--back`"),
+        (("plan", "x", "y"), "unknown-argument", "`y`"),
+        (("plan", "x", "-z"), "unknown-option", "`-z`"),
+        (("plan", "x", "--driver-policy", "lax"), "usage", "not one of minor-version, strict"),
+        (("verify", "--level", "kernel"), "usage", "did you mean `kernels`"),
+        (("verify", "--timeout", "-1"), "usage", "number of seconds"),
+        (("verify", "--timeout", "nan"), "usage", "number of seconds"),
+        (("profiles", "--color", "sometimes"), "usage", "auto, always, never"),
+        (("--color", "never", "plna"), "unknown-command", "did you mean `plan`"),
+        (("lock", "x", "--check", "--upgrade"), "usage", "`--check` and `--upgrade`"),
+    ],
+)
+def test_a_wrong_command_line_is_one_clear_error(
+    shell: Shell, arguments: tuple[str, ...], code: str, says: str
+) -> None:
+    plain = shell(*arguments)
+    assert plain.code == 2
+    assert plain.stdout == ""
+    assert plain.stderr.startswith("error: ")
+    assert says in plain.stderr
+    assert "\nhint: envlock " in plain.stderr
+    document = shell(*arguments, "--json").document
+    assert (document["exit"], document["result"], document["error"]["code"]) == (2, None, code)
+
+
+def test_nothing_but_the_document_is_said_with_json(shell: Shell) -> None:
+    ran = shell("plan", "no-such-profile", "--json")
+    assert ran.stderr == ""
+    assert ran.document["command"] == "plan"
+
+
+def test_colour_follows_flag_then_no_color_then_force(shell: Shell) -> None:
+    escape = "\x1b["
+    assert escape not in shell("pln").stderr
+    assert escape in shell("pln", FORCE_COLOR="1").stderr
+    assert escape in shell("pln", CLICOLOR_FORCE="1").stderr
+    assert escape not in shell("pln", FORCE_COLOR="1", NO_COLOR="1").stderr
+    assert escape in shell("pln", "--color", "always", NO_COLOR="1").stderr
+    assert escape not in shell("pln", "--color", "never", FORCE_COLOR="1").stderr
+
+
+def test_a_terminal_without_unicode_gets_none(shell: Shell) -> None:
+    ran = shell("plan", "gemma-qlora", "--driver", "535.104.05", "--gpu", "8.6", PYTHONIOENCODING="ascii")
+    assert ran.stdout.isascii()
+    assert ran.code == 0
+
+
+def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
+    with subprocess.Popen(
+        [*shell.argv, "plan", "--help"],
+        cwd=shell.cwd,
+        env=dict(shell.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        assert child.stderr.read() == ""
+        assert child.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_one_line_and_130(shell: Shell, number: signal.Signals) -> None:
+    # Reading the profile blocks on a pipe that nobody writes to: a point that is certain to be in the middle.
+    fifo = shell.cwd / "slow.toml"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [*shell.argv, "plan", str(fifo)],
+        cwd=shell.cwd,
+        env=dict(shell.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        writer = _once_it_is_read(fifo)
+        child.send_signal(number)
+        stdout, stderr = child.communicate(timeout=60)
+    os.close(writer)
+    assert (child.returncode, stdout) == (130, "")
+    assert stderr.startswith("error: interrupted")
+    assert "Traceback" not in stderr
+
+
+def _once_it_is_read(fifo: Path) -> int:
+    """Open the pipe's other end; until somebody reads, that fails."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+            time.sleep(0.05)
+    pytest.fail("the profile was never opened")
+
+
+def test_help_is_quick(shell: Shell) -> None:
+    def seconds(*argv: str) -> float:
+        start = time.perf_counter()
+        subprocess.run(argv, cwd=shell.cwd, env=dict(shell.environ), capture_output=True, check=True)
+        return time.perf_counter() - start
+
+    # Against a bare interpreter, best of several, so that a busy machine slows both sides.
+    bare = min(seconds(sys.executable, "-c", "") for _ in range(5))
+    mine = min(seconds(*shell.argv, "--help") for _ in range(5))
+    assert mine - bare < 0.150
