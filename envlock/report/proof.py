@@ -22,14 +22,15 @@ def draw_verified(canvas: Canvas, answer: Verified, *, verbose: bool) -> None:
 
 
 def draw_installed(canvas: Canvas, answer: Installed, *, verbose: bool) -> None:
-    """Draw what was installed where, what did not pass (`verbose`: every check), the sentence and what to run."""
+    """Draw what was installed where, what did not pass (`verbose`: every check), the sentence and what to run.
+
+    The warnings stand on stderr already, said when they arose.
+    """
+    denied = answer.verify is not None and answer.verify.verdict in ("failed", "could-not-run")
+    canvas.line((answer.profile, "bold"), f"  {_headline(answer, denied=denied)}")
     if answer.installed:
-        stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in answer.seconds.items())
-        what = f"{answer.variant} at {answer.path}, {answer.packages} packages"
-        canvas.line((answer.profile, "bold"), f"  installed {what}")
-        canvas.line((stages, "dim"), indent=2)
-    else:
-        canvas.line((answer.profile, "bold"), f"  nothing to do: {answer.variant} is installed at {answer.path}")
+        stages = (f"{stage} {duration(seconds)}" for stage, seconds in answer.seconds.items())
+        canvas.line((", ".join(stages), "dim"), indent=2)
     if verbose:
         canvas.line((f"generation {answer.generation}, before it {answer.previous or 'none'}", "dim"), indent=2)
     if answer.verify is None:
@@ -39,8 +40,17 @@ def draw_installed(canvas: Canvas, answer: Installed, *, verbose: bool) -> None:
         _checks(canvas, noteworthy, verbose=verbose)
         canvas.gap()
         _sentence(canvas, answer.verify)
-    canvas.gap()
-    canvas.code(f"source {answer.path}/bin/activate")
+    if not denied:
+        canvas.gap()
+        canvas.code(f"source {answer.path}/bin/activate")
+
+
+def _headline(answer: Installed, *, denied: bool) -> str:
+    if answer.installed:
+        return f"installed {answer.variant} at {answer.path}, {answer.packages} packages"
+    if denied:
+        return f"not switched: {answer.path} is what it was before"
+    return f"nothing to do: {answer.variant} is installed at {answer.path}"
 
 
 def _sentence(canvas: Canvas, answer: Verified) -> None:

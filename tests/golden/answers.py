@@ -301,6 +301,18 @@ INSTALLED = Installed(
     verify=ON_CPU,
     warnings=(Caution(code="no-driver", message="no NVIDIA driver: the cpu build was taken"),),
 )
+NOT_SWITCHED = Installed(
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    path="/data/env",
+    generation="3f9c2a1b-2",
+    previous="3f9c2a1b-1",
+    installed=False,
+    packages=75,
+    seconds={"download": 21.4, "install": 8.3, "verify": 71.6},
+    verify=FAILED,
+    warnings=(Caution(code="not-switched", message="`/data/env` still is 3f9c2a1b-1"),),
+)
 UNMOVED = Installed(
     profile="gemma-qlora",
     variant="cu121-pypi",
@@ -324,6 +336,7 @@ ANSWERS: dict[str, Answer] = {
     "lock-written": LockedAll(locks=(WRITTEN,)),
     "lock-check": LockedAll(locks=(STALE, CURRENT)),
     "install-cpu": INSTALLED,
+    "install-not-switched": NOT_SWITCHED,
     "install-unmoved": UNMOVED,
     "verify-gpu": ON_GPU,
     "verify-cpu": ON_CPU,
