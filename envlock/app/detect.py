@@ -1,0 +1,47 @@
+"""`envlock detect`: what this machine is, and the machines other commands decide for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envlock import config, facts, host, sense, store
+from envlock.app.world import World
+from envlock.model import Detected, HostFacts
+
+__all__ = ["hosts", "run"]
+
+
+def run(world: World) -> Detected:
+    """Read this machine, and list the settings in force."""
+    return Detected(host=_sensed(world, _capabilities()), settings=config.settings(world.config))
+
+
+def hosts(
+    world: World,
+    *,
+    host_files: Sequence[Path] = (),
+    driver: str | None = None,
+    gpus: Sequence[str] = (),
+    glibc: str | None = None,
+) -> tuple[HostFacts, ...]:
+    """Return the machines to decide for: those of the host files, else this one, each with what the options say.
+
+    Raises `Misuse` for a file that can't be read or is no host file, an impossible version, or an unknown GPU.
+    """
+    gpu_cc = _capabilities()
+    if host_files:
+        read = [host.parse(store.read_text(world.cwd / file), str(file)) for file in host_files]
+        machines = [host.name_capabilities(machine, gpu_cc) for machine in read]
+    else:
+        machines = [_sensed(world, gpu_cc)]
+    return tuple(host.override(machine, driver=driver, gpus=gpus, glibc=glibc, gpu_cc=gpu_cc) for machine in machines)
+
+
+def _sensed(world: World, gpu_cc: Mapping[str, str]) -> HostFacts:
+    machine = sense.read(run=world.run, environ=world.environ, note=world.reporter.log)
+    return host.name_capabilities(machine, gpu_cc)
+
+
+def _capabilities() -> Mapping[str, str]:
+    return facts.parse(store.facts_texts()).gpu_capabilities
