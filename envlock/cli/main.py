@@ -90,7 +90,7 @@ def _answer(
     if asked.want == "help":
         return Said(command=asked.verb or None, result={"help": asked.text}, text=asked.text)
     if asked.want == "version":
-        return _version(asked.verb or None, session.versions(verbose=peek.verbosity > 0))
+        return _version(asked.verb or None, import_module("envlock.cli.versions").found(verbose=peek.verbosity > 0))
     answer, error = session.perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
     if peek.json:
         return Said(command=asked.verb, result=wire.result(answer), error=error)

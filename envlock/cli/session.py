@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from argparse import Namespace
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from envlock import __version__, config, proc
+from envlock import config, proc
 from envlock.app.world import World
 from envlock.cli import outcome, redact, registry, terminal
 from envlock.cli.invocation import Invocation, Peek
@@ -19,7 +17,7 @@ from envlock.cli.progress import Progress
 from envlock.errors import EnvlockError
 from envlock.model import Answer
 
-__all__ = ["perform", "versions"]
+__all__ = ["perform"]
 
 # The options that are settings too: the others have no variable and no key in [tool.envlock].
 SETTINGS = ("offline", "driver_policy", "resolver", "path")
@@ -44,22 +42,6 @@ def perform(
         answer = registry.load(asked.verb).run(asked.arguments, world)
     error = outcome.judge(answer)
     return redact.value(answer), error and redact.error(error)
-
-
-def versions(*, verbose: bool) -> dict[str, str | None]:
-    """Return envlock's version, and with `verbose` what a bug report needs beside it: the engines' and Python's."""
-    found: dict[str, str | None] = {"envlock": __version__}
-    if verbose:
-        found["uv"] = _distribution("uv")
-        found["python"] = platform.python_version()
-    return found
-
-
-def _distribution(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _config(arguments: Namespace, *, environ: Mapping[str, str], cwd: Path) -> config.Config:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.conftest import ROOT, Shell
 
 HOST: dict[str, Any] = {
     "schema": 1,
@@ -171,15 +171,22 @@ def test_a_broken_variable(shell: Shell) -> None:
     assert "ENVLOCK_OFFLINE" in json.dumps(ran.document["error"])
 
 
-LOCKFILE = "lockfiles/gemma-qlora.lock"
-
-
-def bundled(shell: Shell) -> str:
-    """The committed lock, as text."""
-    from envlock import store
-
-    del shell
-    return str(store)
+@pytest.mark.parametrize(
+    ("was", "now", "code"),
+    [
+        ("schema = 1", "schema = 99", "lock-newer"),
+        ("sha256 = ", "sha256 = 1", "lock-invalid"),
+        ("[[", "[", "lock-invalid"),
+        ("schema = 1", "schema = 1\nseen = 1", "lock-invalid"),
+    ],
+)
+def test_a_lock_that_was_edited(shell: Shell, was: str, now: str, code: str) -> None:
+    text = (ROOT / "lockfiles" / "gemma-qlora.lock").read_text(encoding="utf-8")
+    assert was in text
+    shell.write("lockfiles/gemma-qlora.lock", text.replace(was, now, 1))
+    for command in ("plan", "install"):
+        exit_code, error = refused(shell, command, "gemma-qlora", "--offline")
+        assert (exit_code, error["code"]) == (2, code)
 
 
 def test_a_target_that_is_not_ours(shell: Shell) -> None:
