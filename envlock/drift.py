@@ -176,7 +176,9 @@ def _number(driver: Driver | None) -> str | None:
 def _library(case: _Case, loss: str | None) -> Check:
     was, now = _split(case.was.driver), _split(case.now.driver)
     if not case.cuda or now is None:
-        return Check(id="drift.driver-library", status="pass", message="module and library agree")
+        both = case.now.driver and case.now.driver.version and case.now.driver.library
+        message = f"both {both}" if both else "no two versions to compare"
+        return Check(id="drift.driver-library", status="pass", message=message)
     module = case.now.driver and case.now.driver.version
     why = "the old module stays loaded until a reboot" if module else "no module is loaded"
     check = Check(

@@ -30,7 +30,7 @@ _HOOKS: Final = frozenset({"sitecustomize", "usercustomize"})  # what every star
 class Integrity:
     """The checks and what they cost; `damaged` names the packages to install again.
 
-    `files` and `bytes` count what RECORD names, `bytes_read` what of it had to be read.
+    `files` counts what RECORD names, `bytes` what of that has a hash, `bytes_read` what of that had to be read.
     """
 
     checks: tuple[Check, ...]
@@ -271,12 +271,14 @@ def _compare(
             tally.faults.append(_Fault(claims[0].owner, path, _unlike(root, place, facts, claims[0].entry)))
             continue
         tally.files += 1
+        if not fitting[0].entry.digest:
+            continue  # RECORD itself, which cannot hold its own hash
         tally.bytes += facts.st_size
         identity = hashes.identity(facts)
         digest = known.get(identity)
         if digest and not deep and any(claim.entry.digest == digest for claim in fitting):
             used[identity] = digest
-        elif fitting[0].entry.digest:
+        else:
             unread[place] = fitting
             tally.bytes_read += facts.st_size
     learnt = _read(unread, tally)
