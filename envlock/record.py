@@ -69,7 +69,7 @@ def parse(text: str, file: str) -> Record:
         raise _invalid(file, [Problem(message=f"not JSON: {error}", file=file)]) from error
     if not isinstance(document, dict):
         raise _invalid(file, [Problem(message="not a record", file=file, expected="an object")])
-    if document.get("schema") != SCHEMA:
+    if type(document.get("schema")) is not int or document["schema"] != SCHEMA:
         problem = Problem(message="unknown schema", file=file, key="schema", expected=str(SCHEMA))
         raise _invalid(file, [problem])
     return _read(document, file)
@@ -89,7 +89,7 @@ def _read(document: dict[str, Any], file: str) -> Record:
     words = {key: take(key, _is_word, "a text") for key in ("profile", "variant", "lock", "envlock")}
     packages = take("packages", _is_packages, "an object of canonical package names to versions")
     floors = take(
-        "floors", _is_floors, "`driver`, `driver_windows`, `glibc` (texts or null) and `sm` (a list of texts)"
+        "floors", _is_floors, "`driver`, `driver_windows`, `glibc` (versions or null) and `sm` (a list of texts)"
     )
     kept = take("records", _is_records, "an object of package names to sha256 digests")
     facts = take("host", lambda value: isinstance(value, dict), "a host object")
@@ -146,7 +146,7 @@ def _is_floors(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and value.keys() == {*optional, "sm"}
-        and all(value[key] is None or _is_word(value[key]) for key in optional)
+        and all(value[key] is None or _is_version(value[key]) for key in optional)
         and isinstance(value["sm"], list)
         and all(_is_word(arch) for arch in value["sm"])
     )

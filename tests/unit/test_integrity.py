@@ -45,7 +45,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = place / "env"
     install(place, "venv", "--python", sys.executable, str(root))
     install(place, "pip", "install", "--python", str(root / "bin" / "python"), *map(str, wheels))
-    time.sleep(SETTLE_SECONDS)
     return root
 
 
@@ -60,7 +59,6 @@ def env(made: Path, tmp_path: Path) -> Path:
     """Return a copy: its files share nothing with uv's cache."""
     root = tmp_path / "env"
     shutil.copytree(made, root, symlinks=True)
-    time.sleep(SETTLE_SECONDS)
     return root
 
 
@@ -70,7 +68,10 @@ def site(env: Path) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Path:
+def cache(env: Path, tmp_path: Path) -> Path:
+    """Return the place of a cache, once the environment has been still for long enough to be remembered."""
+    assert env.is_dir()
+    time.sleep(SETTLE_SECONDS)
     return tmp_path / "caches" / "hashes"
 
 
