@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envlock import config, facts, host, sense, store
+from envlock import facts, host, sense, store
 from envlock.app.world import World
 from envlock.model import Detected, HostFacts
 
@@ -14,7 +14,7 @@ __all__ = ["hosts", "run"]
 
 def run(world: World) -> Detected:
     """Read this machine, and list the settings in force."""
-    return Detected(host=_sensed(world, _capabilities()), settings=config.settings(world.config))
+    return Detected(host=_sensed(world, _capabilities()), settings=world.config.settings())
 
 
 def hosts(

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
-from envlock import config, proc
+from envlock import config, proc, store
 from envlock.app.world import World
 from envlock.cli import outcome, redact, registry, terminal
 from envlock.cli.invocation import Invocation, Peek
@@ -46,5 +46,5 @@ def perform(
 
 def _config(arguments: Namespace, *, environ: Mapping[str, str], cwd: Path) -> config.Config:
     flags: dict[str, Any] = {name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None}
-    table, file = ({}, None) if arguments.no_config else config.nearest(cwd)
+    table, file = ({}, None) if arguments.no_config else store.config_table(cwd)
     return config.resolve(flags=flags, environ=environ, table=table, table_file=file)

@@ -1,0 +1,177 @@
+"""The files envlock reads and writes: bundled data, profiles, locks, settings. Every write is whole or not at all."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from envlock.errors import EnvlockError, Misuse, Problem, WorldFailed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = [
+    "config_table",
+    "facts_texts",
+    "lock_file",
+    "lock_target",
+    "profile_file",
+    "profile_names",
+    "read_text",
+    "shown",
+    "write",
+    "write_set",
+]
+
+PACKAGE: Final = Path(__file__).resolve().parent
+# A wheel carries them inside the package; in a checkout they stand beside it.
+BUNDLES: Final = (PACKAGE, PACKAGE.parent)
+PROJECT_MARKS: Final = ("pyproject.toml", ".git")
+
+
+def facts_texts() -> Mapping[str, str]:
+    """Return the bundled data files as name -> TOML text."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((PACKAGE / "data").glob("*.toml"))}
+
+
+def read_text(path: Path, *, what: str = "file") -> str:
+    """Return a UTF-8 file's text; `Misuse` (`file-missing`, `file-not-text`), `WorldFailed` (`file-unreadable`)."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = Problem(message=f"byte {error.start} is not UTF-8", file=str(path), expected="UTF-8 text")
+        raise Misuse(f"the {what} is not text", code="file-not-text", problems=(problem,)) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        problem = Problem(message="no such file", file=str(path))
+        raise Misuse(f"the {what} is not there", code="file-missing", problems=(problem,)) from error
+    except OSError as error:
+        problem = Problem(message=error.strerror or str(error), file=str(path))
+        raise WorldFailed(f"cannot read the {what}", code="file-unreadable", problems=(problem,)) from error
+
+
+def shown(path: Path, cwd: Path) -> str:
+    """Return a path as people type it: relative to `cwd` where it lies below."""
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def profile_file(name: str, cwd: Path) -> Path:
+    """Return a profile's file: a path as given, else the project's `profiles/`, else the bundled one.
+
+    Raises `Misuse` (`profile-unknown`) with the nearest names.
+    """
+    if os.sep in name or name.endswith(".toml"):
+        return cwd / name
+    for folder in _folders("profiles", cwd):
+        if (path := folder / f"{name}.toml").is_file():
+            return path
+    known = profile_names(cwd)
+    near = difflib.get_close_matches(name, known, n=1)
+    expected = f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
+    problem = Problem(message=f"no profile is named `{name}`", expected=expected)
+    raise Misuse("unknown profile", code="profile-unknown", problems=(problem,), hint="envlock profiles")
+
+
+def profile_names(cwd: Path) -> tuple[str, ...]:
+    """Return the names that `profile_file` finds, sorted."""
+    return tuple(sorted({path.stem for folder in _folders("profiles", cwd) for path in folder.glob("*.toml")}))
+
+
+def lock_file(profile: str, cwd: Path) -> Path | None:
+    """Return the lock of a profile: the project's `lockfiles/`, else the bundled one, else None."""
+    found = (folder / f"{profile}.lock" for folder in _folders("lockfiles", cwd))
+    return next((path for path in found if path.is_file()), None)
+
+
+def lock_target(profile: str, cwd: Path) -> Path:
+    """Return where a lock is written: the project's `lockfiles/`, in `cwd` where there is no project."""
+    return (_project(cwd) or cwd) / "lockfiles" / f"{profile}.lock"
+
+
+def config_table(cwd: Path) -> tuple[Mapping[str, Any], str | None]:
+    """Return `[tool.envlock]` of the nearest pyproject.toml that has it, and that file's name; empty if none has."""
+    for folder in (cwd, *cwd.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file():
+            tool = _toml(path).get("tool")
+            if isinstance(tool, dict) and isinstance(table := tool.get("envlock"), dict):
+                return table, str(path)
+    return {}, None
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace one file; see `write_set`."""
+    write_set({path: data})
+
+
+def write_set(files: Mapping[Path, bytes]) -> None:
+    """Replace several files: all are on disk in full before the first one takes its place.
+
+    Raises `WorldFailed` (`disk-full`, `not-writable`); the old files then stand as they were.
+    """
+    made: dict[Path, Path] = {}
+    try:
+        for path, data in files.items():
+            made[path] = _temporary(path, data)
+        for path, temporary in made.items():
+            temporary.replace(path)
+    except OSError as error:
+        raise _unwritten(error) from error
+    finally:
+        for temporary in made.values():
+            with suppress(OSError):
+                temporary.unlink()
+
+
+def _folders(kind: str, cwd: Path) -> Iterator[Path]:
+    project = _project(cwd)
+    yield cwd / kind
+    if project is not None and project != cwd:
+        yield project / kind
+    yield from (bundle / kind for bundle in BUNDLES)
+
+
+def _project(cwd: Path) -> Path | None:
+    marked = (folder for folder in (cwd, *cwd.parents) if any((folder / mark).exists() for mark in PROJECT_MARKS))
+    return next(marked, None)
+
+
+def _toml(path: Path) -> Mapping[str, Any]:
+    try:
+        table: Mapping[str, Any] = tomllib.loads(read_text(path, what="project file"))
+    except tomllib.TOMLDecodeError as error:
+        problem = Problem(message=str(error), file=str(path), expected="TOML")
+        hint = "envlock --no-config detect"
+        raise Misuse("the project file is not TOML", code="config-invalid", problems=(problem,), hint=hint) from error
+    return table
+
+
+def _temporary(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+    except BaseException:
+        temporary.unlink()
+        raise
+    return temporary
+
+
+def _unwritten(error: OSError) -> EnvlockError:
+    problem = Problem(message=error.strerror or str(error), file=str(error.filename) if error.filename else None)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return WorldFailed("no space left to write", code="disk-full", problems=(problem,), hint="df -h .")
+    return WorldFailed("cannot write", code="not-writable", problems=(problem,), hint="ls -ld .")
