@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 from envlock.app import install
 from envlock.app.world import World
@@ -38,7 +39,7 @@ def run(arguments: Namespace, world: World) -> Installed:
         frozen=arguments.frozen,
         verify=not arguments.no_verify,
         level=arguments.level,
-        host_files=tuple(arguments.host),
+        host_files=tuple(map(Path, arguments.host)),
         driver=arguments.driver,
         gpus=tuple(arguments.gpu),
         glibc=arguments.glibc,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NoReturn, TypeAlias
@@ -57,7 +57,7 @@ class Invocation:
     text: str = ""
 
 
-def peek(argv: Sequence[str]) -> Peek:
+def peek(argv: Sequence[str], environ: Mapping[str, str]) -> Peek:
     """Read the global flags that shape the answer, forgiving everything."""
     clusters = [word[1:] for word in argv if word[:1] == "-" and set(word[1:]) in ({"v"}, {"q"}, {"v", "q"})]
     letters = "".join(clusters)
@@ -65,7 +65,7 @@ def peek(argv: Sequence[str]) -> Peek:
     quiet = letters.count("q") + list(argv).count("--quiet")
     place = _verb_at(argv)
     verb = argv[place] if place is not None and argv[place] in registry.VERBS else None
-    return Peek(json="--json" in argv, colour=_colour(argv), verbosity=loud - quiet, verb=verb)
+    return Peek(json="--json" in argv, colour=_colour(argv, environ), verbosity=loud - quiet, verb=verb)
 
 
 def parse(argv: Sequence[str]) -> Invocation:
@@ -94,10 +94,11 @@ def help_text() -> str:
     return f"{INTRO}{verbs}\n{top.sections()}\n{OUTRO}"
 
 
-def _colour(argv: Sequence[str]) -> Colour:
+def _colour(argv: Sequence[str], environ: Mapping[str, str]) -> Colour:
     said = " ".join(argv).replace(f"{TAKES_VALUE}=", f"{TAKES_VALUE} ").split()
     values = [value for flag, value in pairwise(said) if flag == TAKES_VALUE]
-    return next((known for known in COLOURS if values[-1:] == [known]), "auto")
+    wanted = values[-1] if values else environ.get("ENVLOCK_COLOR")
+    return next((known for known in COLOURS if known == wanted), "auto")
 
 
 def _verb_at(argv: Sequence[str]) -> int | None:
@@ -125,10 +126,10 @@ def _globals(parser: Parser) -> Parser:
     parser.option("-v", "--verbose", text="more; twice for tracebacks", action="count", default=0, section=where)
     parser.option(
         "--color",
-        text="colour (also NO_COLOR, FORCE_COLOR)",
+        text="colour; also NO_COLOR, FORCE_COLOR",
+        env="ENVLOCK_COLOR",
         type=choice(*COLOURS),
         metavar="|".join(COLOURS),
-        default="auto",
         section=where,
     )
     parser.option(

@@ -56,7 +56,7 @@ def entry() -> None:
 
 def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO) -> int:
     """Do what argv says and return the exit code; with `--json`, stdout gets exactly one document, whatever happens."""
-    peek = invocation.peek(argv)
+    peek = invocation.peek(argv, environ)
     said = _say(argv, peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
     if peek.json:
         document = wire.document(command=said.command, code=said.exit, result=said.result, error=said.error)
@@ -91,11 +91,11 @@ def _answer(
         return Said(command=asked.verb or None, result={"help": asked.text}, text=asked.text)
     if asked.want == "version":
         return _version(asked.verb or None, import_module("envlock.cli.versions").found(verbose=peek.verbosity > 0))
-    answer, error = session.perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
+    done = session.perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
     if peek.json:
-        return Said(command=asked.verb, result=wire.result(answer), error=error)
-    look = terminal.look(stdout, mode=peek.colour, environ=environ)
-    return Said(command=asked.verb, text=_render(answer, look, verbose=peek.verbosity > 0), error=error)
+        return Said(command=asked.verb, result=wire.result(done.answer), error=done.error)
+    look = terminal.look(stdout, mode=done.colour, environ=environ)
+    return Said(command=asked.verb, text=_render(done.answer, look, verbose=peek.verbosity > 0), error=done.error)
 
 
 def _render(answer: Answer, look: Terminal, *, verbose: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 from envlock.app import plan
 from envlock.app.world import World
@@ -27,7 +28,7 @@ def run(arguments: Namespace, world: World) -> Planned:
     return plan.run(
         world,
         arguments.profile,
-        host_files=tuple(arguments.host),
+        host_files=tuple(map(Path, arguments.host)),
         driver=arguments.driver,
         gpus=tuple(arguments.gpu),
         glibc=arguments.glibc,

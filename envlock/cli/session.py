@@ -5,29 +5,40 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO, cast
 
 from envlock import config, proc, store
 from envlock.app.world import World
 from envlock.cli import outcome, redact, registry, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.progress import Progress
+from envlock.cli.terminal import Colour
 from envlock.errors import EnvlockError
 from envlock.model import Answer
 
-__all__ = ["perform"]
+__all__ = ["Done", "perform"]
 
 # The options that are settings too: the others have no variable and no key in [tool.envlock].
-SETTINGS = ("offline", "driver_policy", "resolver", "path")
+SETTINGS = ("offline", "driver_policy", "resolver", "path", "color")
 
 
-def perform(
-    asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: Path, stderr: TextIO
-) -> tuple[Answer, EnvlockError | None]:
-    """Return the verb's answer, and the error beside it where the answer is no; raises whatever the verb raises."""
-    look = terminal.look(stderr, mode=peek.colour, environ=environ)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """An answer, the error beside it where the answer is no, and the colour that the settings ask for."""
+
+    answer: Answer
+    error: EnvlockError | None
+    colour: Colour
+
+
+def perform(asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: Path, stderr: TextIO) -> Done:
+    """Do what the verb does, with credentials taken out of all it returns; raises whatever the verb raises."""
+    settings = _config(asked.arguments, environ=environ, cwd=cwd)
+    colour = cast("Colour", settings.entries["color"][0])
+    look = terminal.look(stderr, mode=colour, environ=environ)
     reporter = Progress(stderr, terminal=look, verbosity=peek.verbosity, silent=peek.json)
     with reporter:
         world = World(
@@ -37,14 +48,16 @@ def perform(
             now=lambda: datetime.now(timezone.utc),
             clock=time.monotonic,
             reporter=reporter,
-            config=_config(asked.arguments, environ=environ, cwd=cwd),
+            config=settings,
         )
         answer = registry.load(asked.verb).run(asked.arguments, world)
     error = outcome.judge(answer)
-    return redact.value(answer), error and redact.error(error)
+    return Done(answer=redact.value(answer), error=error and redact.error(error), colour=colour)
 
 
 def _config(arguments: Namespace, *, environ: Mapping[str, str], cwd: Path) -> config.Config:
-    flags: dict[str, Any] = {name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None}
+    flags: dict[str, object] = {
+        name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None
+    }
     table, file = ({}, None) if arguments.no_config else store.config_table(cwd)
     return config.resolve(flags=flags, environ=environ, table=table, table_file=file)

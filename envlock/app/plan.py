@@ -1,0 +1,51 @@
+"""`envlock plan`: which backend fits these machines, and what installing it would bring. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from envlock import choose, facts, lock, plan, profile, store
+from envlock.app import detect
+from envlock.app.world import World
+from envlock.model import Lock, Planned, Policy
+
+__all__ = ["run"]
+
+
+def run(
+    world: World,
+    name: str,
+    *,
+    host_files: Sequence[Path] = (),
+    driver: str | None = None,
+    gpus: Sequence[str] = (),
+    glibc: str | None = None,
+    backend: str | None = None,
+    policy: Policy | None = None,
+    python: str | None = None,
+    offline: bool | None = None,
+) -> Planned:
+    """Choose for the machines named, else for this one; `policy` and `offline` default to the settings.
+
+    Raises `Misuse` for whatever was handed in and cannot be read: the profile, a lock, a host file, a fact.
+    """
+    apart = world.config.offline if offline is None else offline
+    file = store.profile_file(name, world.cwd)
+    wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
+    machines = detect.hosts(world, host_files=host_files, driver=driver, gpus=gpus, glibc=glibc)
+    decision = choose.backend(
+        wanted,
+        machines,
+        facts.parse(store.facts_texts()),
+        policy=policy or world.config.driver_policy,
+        only=backend,
+        offline=apart,
+    )
+    locked = _lock(wanted.name, world.cwd)
+    return Planned(plan=plan.variant(decision, wanted, locked, machines, python=python, offline=apart))
+
+
+def _lock(name: str, cwd: Path) -> Lock | None:
+    file = store.lock_file(name, cwd)
+    return lock.parse(store.read_text(file, what="lock"), store.shown(file, cwd)) if file else None
