@@ -67,6 +67,8 @@ def parse(text: str, file: str) -> HostFacts:
     elif "schema" not in read:
         top.complain("schema", "is missing", expected=str(SCHEMA))
     _check_schema(top)
+    if scope and scope is not top:
+        _check_schema(scope)
     host = _host(scope) if scope else HostFacts()
     if top.problems:
         _refuse(file, tuple(top.problems))
@@ -129,19 +131,24 @@ def _unwrap(top: Scope) -> Scope | None:
     return top.inner("result", required=True)
 
 
-def _check_schema(top: Scope) -> None:
-    schema = top.values.get("schema", SCHEMA)
+def _check_schema(scope: Scope) -> None:
+    schema = scope.values.get("schema", SCHEMA)
     if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
         raise Misuse(
-            f"{top.file} was written by a newer envlock",
+            f"{scope.file} was written by a newer envlock",
             code="host-newer",
             problems=(
-                Problem(message=f"is {schema}", file=top.file, key="schema", expected=f"{SCHEMA} at the most here"),
+                Problem(
+                    message=f"is {schema}",
+                    file=scope.file,
+                    key=scope.at("schema"),
+                    expected=f"{SCHEMA} at the most here",
+                ),
             ),
             hint="envlock --version",
         )
     if isinstance(schema, bool) or schema != SCHEMA:
-        top.complain("schema", f"is {document.quoted(schema)}", expected=str(SCHEMA))
+        scope.complain("schema", f"is {document.quoted(schema)}", expected=str(SCHEMA))
 
 
 def _host(scope: Scope) -> HostFacts:

@@ -19,7 +19,7 @@ _CGROUPS = (("kubepods", "kubernetes"), ("/docker/", "docker"), ("/libpod", "pod
 def libc_version(text: str) -> str | None:
     """Read `glibc 2.36`, or the first line of `ldd --version`; None for another C library."""
     first = text.partition("\n")[0]
-    found = re.search(r"(?:glibc|\(.*GLIBC.*\)) ([0-9]+\.[0-9]+(?:\.[0-9]+)?)\s*$", first)
+    found = re.search(r"(?:glibc|\(.*(?:GLIBC|GNU libc).*\)) ([0-9]+\.[0-9]+(?:\.[0-9]+)?)\s*$", first)
     return found[1] if found else None
 
 
