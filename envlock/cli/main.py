@@ -51,7 +51,12 @@ def entry() -> None:
         cwd = Path.cwd()
     except FileNotFoundError:
         cwd = Path(os.environ.get("PWD", "/"))
-    sys.exit(main(sys.argv[1:], environ=os.environ, cwd=cwd, stdout=sys.stdout, stderr=sys.stderr))
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        # A stream that the caller closed (`>&-`) is None.
+        code = main(
+            sys.argv[1:], environ=os.environ, cwd=cwd, stdout=sys.stdout or nowhere, stderr=sys.stderr or nowhere
+        )
+    sys.exit(code)
 
 
 def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO) -> int:
