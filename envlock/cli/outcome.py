@@ -11,12 +11,10 @@ __all__ = ["judge"]
 def judge(answer: Answer) -> EnvlockError | None:
     """Return the error that stands beside the answer, or None where the answer is yes."""
     match answer:
-        case Detected() | Listed():
+        case Detected() | Listed() | LockedAll():
             return None
         case Planned():
             return _planned(answer)
-        case LockedAll():
-            return _locked(answer)
         case Installed():
             return _verified(answer.verify) if answer.verify else None
         case Verified():
@@ -33,16 +31,6 @@ def _planned(answer: Planned) -> EnvlockError | None:
         f"no backend of `{decision.profile}` fits this machine",
         code="no-compatible-backend",
         hint=f"envlock plan {decision.profile} -v",
-    )
-
-
-def _locked(answer: LockedAll) -> EnvlockError | None:
-    stale = [lock.profile for lock in answer.locks if lock.mode == "check" and lock.changed]
-    if not stale:
-        return None
-    names = ", ".join(f"`{name}`" for name in stale)
-    return Refused(
-        f"the lock of {names} is out of date", code="lock-out-of-date", hint=f"envlock lock {' '.join(stale)}"
     )
 
 

@@ -12,7 +12,6 @@ HEADLINES = {
     ("write", False): "unchanged: {path}, {count}",
     ("dry-run", True): "would change {path}, {count}",
     ("dry-run", False): "would not change {path}, {count}",
-    ("check", True): "out of date: {path}",
     ("check", False): "up to date: {path}, {count}",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from envlock.model import (
     Answer,
     BackendSpec,
@@ -208,12 +210,12 @@ WRITTEN = Locked(
     absent={"cu118": "no index of PyTorch is configured, and PyPI has no cu118 build"},
     seconds=3.24,
 )
-STALE = Locked(
+SAME = Locked(
     profile="xtuner-internlm2",
     path="lockfiles/xtuner-internlm2.lock",
     mode="check",
-    changed=True,
-    moved=("profile", "facts"),
+    changed=False,
+    moved=(),
     changes=(),
     variants=("cu121-pypi",),
     absent={},
@@ -334,7 +336,8 @@ ANSWERS: dict[str, Answer] = {
     "plan-chosen": CHOSEN,
     "plan-refused": REFUSED,
     "lock-written": LockedAll(locks=(WRITTEN,)),
-    "lock-check": LockedAll(locks=(STALE, CURRENT)),
+    "lock-dry-run": LockedAll(locks=(replace(WRITTEN, mode="dry-run"), replace(SAME, mode="write"))),
+    "lock-check": LockedAll(locks=(SAME, CURRENT)),
     "install-cpu": INSTALLED,
     "install-not-switched": NOT_SWITCHED,
     "install-unmoved": UNMOVED,
