@@ -41,7 +41,7 @@ def options(parser: Parser) -> None:
 
 
 def run(arguments: Namespace, world: World) -> LockedAll:
-    """Lock each profile in turn; the first that fails ends it, with those before it written. `--check` sees them all."""
+    """Lock each profile in turn; the first that fails ends it, those before it are written. `--check` sees them all."""
     moves = arguments.upgrade or arguments.upgrade_package
     if arguments.check and (arguments.dry_run or moves):
         other = "--dry-run" if arguments.dry_run else "--upgrade"

@@ -189,6 +189,13 @@ def test_a_lock_that_was_edited(shell: Shell, was: str, now: str, code: str) -> 
         assert (exit_code, error["code"]) == (2, code)
 
 
+def test_every_lock_that_is_not_current_is_named(shell: Shell) -> None:
+    mine, other = shell.write("mine.toml", PROFILE), shell.write("other.toml", PROFILE.replace("mine", "other"))
+    exit_code, error = refused(shell, "lock", mine, other, "--check")
+    assert (exit_code, error["code"], error["hint"]) == (1, "lock-missing", "envlock lock mine.toml other.toml")
+    assert len(error["context"]) == 2
+
+
 def test_a_target_that_is_not_ours(shell: Shell) -> None:
     shell.write("mine/thesis.tex", "years of work")
     exit_code, error = refused(shell, "install", "gemma-qlora", "--path", "mine", "--driver", "none", "--offline")
