@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from envlock import integrity, lock
-from envlock.engines import uv_binary, uv_failures
+from envlock.engines import leash, uv_binary, uv_failures
 from envlock.errors import Problem, Refused, WorldFailed
 from envlock.integrity import Integrity
 from envlock.model import Artifact, LockedVariant
@@ -87,9 +87,9 @@ def digest(locked: LockedVariant) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def packages(locked: LockedVariant) -> dict[str, str]:
-    """Return name -> version of all that the environment will hold."""
-    return {package.name: package.version for package in locked.packages}
+def packages(locked: LockedVariant, *, build: bool = False) -> dict[str, str]:
+    """Return name -> version of all that the environment will hold, or of what `build` in it needs."""
+    return {package.name: package.version for package in (locked.build if build else locked.packages)}
 
 
 def artifacts(locked: LockedVariant, glibc: str | None) -> dict[str, Artifact]:
@@ -133,9 +133,9 @@ def build(wanted: Build, tools: Tools) -> Built:
     synced = time.monotonic()
     tools.stage("Checking the hash of every file")
     state = site.check()
-    if state.damaged:
-        tools.stage(f"Fetching {', '.join(state.damaged)} again: not as released in uv's cache")
-        site.renew(state.damaged)
+    if state.damaged and not tools.offline:
+        tools.stage(f"Fetching again what is not as released in uv's cache: {', '.join(state.damaged)}")
+        site.start_over(without=state.damaged)
         state = site.check()
     if state.damaged:
         raise _damaged(state)
@@ -169,49 +169,71 @@ class _Site:
         self._requirements.write_text(lock.requirements(wanted.locked, wanted.profile), encoding="utf-8")
         if self._sources:
             self._scratch.mkdir()
-            salt = hashlib.sha256(self._build_requirements().encode()).hexdigest()
+            named = sorted(file.sha256 for package in wanted.locked.build for file in package.artifacts)
+            salt = hashlib.sha256("\n".join(named).encode()).hexdigest()
             rows = "".join(f"{json.dumps(name)} = {{ {_SALT} = {json.dumps(salt)} }}\n" for name in self._sources)
             (self._scratch / "uv.toml").write_text(f"[extra-build-variables]\n{rows}", encoding="utf-8")
 
-    def build_sources(self, renew: Sequence[str] = ()) -> None:
-        """Build what comes as source only, or take it from uv's cache; `renew` names what must be built again."""
+    def build_sources(self) -> None:
+        """Build what comes as source only, or take it from uv's cache."""
         if not self._sources:
             return
         self._tools.stage(f"Building from source: {', '.join(self._sources)}")
+        bench = self._bench()
+        state = integrity.check(bench, packages(self._wanted.locked, build=True), cache=self._tools.hashes)
+        if state.damaged and not self._tools.offline:
+            self._forget(state.damaged)
+            bench = self._bench()
+            state = integrity.check(bench, packages(self._wanted.locked, build=True), cache=self._tools.hashes)
+        if state.damaged:
+            raise _damaged(state)
+        sources = self._scratch / "sources.txt"
+        sources.write_text(self._source_requirements(), encoding="utf-8")
+        options = ("--python", str(bench / "bin" / "python"), "--no-deps", "--no-build-isolation", "--require-hashes")
+        self._pip("install", *options, "-r", str(sources), what="building from source", names=self._sources)
+
+    def _bench(self) -> Path:
+        """Make the environment to build in: the locked build requirements and nothing else."""
         bench = self._scratch / "bench"
         shutil.rmtree(bench, ignore_errors=True)
         self._venv(bench)
-        python = ("--python", str(bench / "bin" / "python"))
         needs = self._scratch / "build-requirements.txt"
-        needs.write_text(self._build_requirements(), encoding="utf-8")
-        strict = ("--require-hashes", "--only-binary", ":all:")
-        self._pip("sync", *python, *strict, "--allow-empty-requirements", str(needs), what="the build requirements")
-        sources = self._scratch / "sources.txt"
-        sources.write_text(self._source_requirements(), encoding="utf-8")
-        again = [f"--reinstall-package={name}" for name in renew]
-        plain = ("--no-deps", "--no-build-isolation", "--require-hashes")
-        self._pip("install", *python, *plain, *again, "-r", str(sources), what="building from source")
+        needs.write_text(lock.build_requirements(self._wanted.locked, self._wanted.profile), encoding="utf-8")
+        options = ("--require-hashes", "--only-binary", ":all:", "--allow-empty-requirements")
+        python = str(bench / "bin" / "python")
+        names = packages(self._wanted.locked, build=True)
+        self._pip("sync", "--python", python, *options, str(needs), what="installing what building needs", names=names)
+        return bench
 
-    def sync(self, renew: Sequence[str] = ()) -> float:
+    def sync(self) -> float:
         """Install what the lock names, and nothing else; return the seconds that uv says linking took."""
         # A wheel of a source package comes from the cache. Were it not there, building must not find a way out.
         building = ("--no-build-isolation",) if self._sources else ("--only-binary", ":all:")
-        again = [f"--reinstall-package={name}" for name in renew]
-        options = ("--python", str(self._python), "--require-hashes", "--allow-empty-requirements", *building, *again)
-        done = self._pip("sync", *options, str(self._requirements), what="installing")
+        options = ("--python", str(self._python), "--require-hashes", "--allow-empty-requirements", *building)
+        names = packages(self._wanted.locked).keys() - set(self._sources)
+        done = self._pip("sync", *options, str(self._requirements), what="installing", names=names)
         return _linking_seconds(done.stderr)
 
     def check(self) -> Integrity:
         """Hash every file."""
         return integrity.check(self._root, packages(self._wanted.locked), cache=self._tools.hashes)
 
-    def renew(self, damaged: Sequence[str]) -> None:
-        """Fetch packages afresh, past the cache. Reinstalling would build in the wrong place what comes as source."""
-        rebuilt = [name for name in damaged if name in self._sources]
-        if rebuilt:
-            self.build_sources(renew=rebuilt)
-            self._pip("uninstall", "--python", str(self._python), *rebuilt, what="taking damaged packages out")
-        self.sync(renew=[name for name in damaged if name not in rebuilt])
+    def start_over(self, *, without: Sequence[str]) -> None:
+        """Fill the folder again, with those packages fetched afresh.
+
+        They are taken out of uv's cache: an index that calls its files immutable, as the common ones do, is not even
+        asked again by `--refresh`, and what uv unpacked once it does not look at again.
+        """
+        self._forget(without)
+        shutil.rmtree(self._root)
+        self._root.mkdir()
+        self.create()
+        self.build_sources()
+        self.sync()
+
+    def _forget(self, names: Sequence[str]) -> None:
+        what = "taking damaged packages out of uv's cache"
+        _demand(self._tools, ("--no-config",), ("cache", "clean", *names), what=what, place=self._root)
 
     def _venv(self, root: Path) -> None:
         wanted = self._wanted
@@ -224,12 +246,17 @@ class _Site:
             place=self._root,
         )
 
-    def _pip(self, verb: str, *arguments: str, what: str) -> Completed:
+    def _pip(self, verb: str, *arguments: str, what: str, names: Collection[str] = ()) -> Completed:
+        """Run `uv pip`. uv believes an index page for ten minutes: what a newer lock names is looked for afresh."""
         config = ("--config-file", str(self._scratch / "uv.toml")) if self._sources else ("--no-config",)
-        return _demand(self._tools, config, ("pip", verb, *arguments), what=what, place=self._root)
-
-    def _build_requirements(self) -> str:
-        return lock.build_requirements(self._wanted.locked, self._wanted.profile)
+        plain = ("pip", verb, *arguments)
+        try:
+            return _demand(self._tools, config, plain, what=what, place=self._root)
+        except WorldFailed as error:
+            if error.code != "artifact-missing" or not names:
+                raise
+        fresh = (f"--refresh-package={name}" for name in sorted(names))
+        return _demand(self._tools, config, (*plain, *fresh), what=what, place=self._root)
 
     def _source_requirements(self) -> str:
         chosen = [package for package in self._wanted.locked.packages if package.name in self._sources]
@@ -243,10 +270,10 @@ class _Site:
 
 def _demand(tools: Tools, config: Sequence[str], arguments: Sequence[str], *, what: str, place: Path) -> Completed:
     """Run uv; raise what it means if it fails."""
-    argv = (str(uv_binary.binary(tools.environ)), *config, "--color", "never", *arguments)
-    tools.log(shlex.join(argv))
+    uv, options = uv_binary.binary(tools.environ), (*config, "--color", "never", *arguments)
+    tools.log(shlex.join((str(uv), *options)))
     env = uv_binary.environment(tools.environ, index=tools.index, offline=tools.offline)
-    done = tools.run(Command(argv=argv, env=env))
+    done = tools.run(Command(argv=leash.argv(uv, options), env=env))
     if done.code != 0:
         raise uv_failures.explain(done, what=what, place=place, offline=tools.offline)
     return done

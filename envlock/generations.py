@@ -25,6 +25,7 @@ from envlock.errors import WorldFailed
 from envlock.model import Generation
 
 __all__ = [
+    "DIGEST_LENGTH",
     "begin",
     "complete",
     "current",
@@ -35,11 +36,16 @@ __all__ = [
     "listing",
     "locate",
     "mark_broken",
+    "mark_proven",
+    "proven",
+    "read",
     "switch",
 ]
 
 BUSY_SECONDS: Final = 2.0  # an install that is about to end is waited for; any other is named
+DIGEST_LENGTH: Final = 12  # characters of the variant's digest in an id; the record holds all of them
 BROKEN: Final = "broken.txt"
+PROVEN: Final = "proven.txt"
 _LOCK: Final = ".lock"
 _STATE: Final = ".state.json"
 _TRASH: Final = ".trash-"
@@ -80,9 +86,21 @@ def current(path: Path) -> Generation | None:
 
 
 def find(path: Path, digest: str) -> Generation | None:
-    """Return the newest complete and sound generation of that variant digest."""
-    fit = (row for row in listing(path) if row.id.startswith(f"{digest}-") and row.complete and not row.broken)
+    """Return the newest generation of that variant digest that is complete and not broken."""
+    start = f"{digest[:DIGEST_LENGTH]}-"
+    fit = (row for row in listing(path) if row.id.startswith(start) and row.complete and not row.broken)
     return max(fit, key=lambda row: int(row.id.rpartition("-")[2]), default=None)
+
+
+def read(generation: Path) -> record.Record:
+    """Return what the generation says of itself; raise `Misuse` (`env-record-invalid`) for a damaged record."""
+    file = generation / record.FILE
+    return record.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def proven(generation: Path) -> bool:
+    """Return whether the generation once passed its verification."""
+    return (generation / PROVEN).exists()
 
 
 # ---- changing ---------------------------------------------------------------------------------------------------
@@ -122,7 +140,7 @@ def begin(path: Path, digest: str) -> Path:
     used = (int(match[1]) for name in _names(path) if (match := _ID.search(name)))
     number = 1 + max((_state(path).number, *used))
     _remember(path, _State(pid=os.getpid(), number=number))
-    made = folder(path, f"{digest[:12]}-{number}")
+    made = folder(path, f"{digest[:DIGEST_LENGTH]}-{number}")
     try:
         made.mkdir()
     except OSError as error:
@@ -139,6 +157,11 @@ def complete(generation: Path, text: str) -> None:
 def mark_broken(generation: Path, reason: str) -> None:
     """Say that the generation failed its verification; it stays to be looked at and is never switched to."""
     _write(generation / BROKEN, f"{reason}\n")
+
+
+def mark_proven(generation: Path, verdict: str) -> None:
+    """Say that the generation passed its verification, so that a quick look is enough from now on."""
+    _write(generation / PROVEN, f"{verdict}\n")
 
 
 def switch(path: Path, identity: str) -> str | None:
