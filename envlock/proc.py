@@ -6,9 +6,13 @@ Both pipes are drained at once, so a child that writes megabytes to stderr canno
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +21,22 @@ from typing import TypeAlias
 __all__ = ["Command", "Completed", "Runner", "run"]
 
 GRACE_SECONDS = 3.0
+WATCH_SECONDS = 0.05  # how soon a cancelled command is noticed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to start: argv (never a shell line), the child's whole environment, and a limit in seconds."""
+    """What to start: argv (never a shell line), the child's whole environment, and a limit in seconds.
+
+    Setting `cancel` from another thread ends the child: Ctrl-C reaches only the main one.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: Path | None = None
     timeout: float | None = None
     stdin: str | None = None
+    cancel: threading.Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +71,26 @@ def run(command: Command) -> Completed:
     except OSError as error:
         return Completed(argv=command.argv, code=127, stdout="", stderr=str(error))
     try:
-        stdout, stderr = child.communicate(command.stdin, timeout=command.timeout)
+        stdout, stderr = _communicate(child, command)
     except subprocess.TimeoutExpired:
+        late = command.cancel is None or not command.cancel.is_set()
         stdout, stderr = _end(child)
-        return Completed(argv=command.argv, code=child.returncode, stdout=stdout, stderr=stderr, timed_out=True)
+        return Completed(argv=command.argv, code=child.returncode, stdout=stdout, stderr=stderr, timed_out=late)
     except BaseException:
         _end(child)
         raise
     return Completed(argv=command.argv, code=child.returncode, stdout=stdout, stderr=stderr)
+
+
+def _communicate(child: subprocess.Popen[str], command: Command) -> tuple[str, str]:
+    """Return both outputs at the end; raise `TimeoutExpired` at the limit, or soon after `cancel` is set."""
+    if command.cancel is None:
+        return child.communicate(command.stdin, timeout=command.timeout)
+    limit = time.monotonic() + command.timeout if command.timeout is not None else math.inf
+    while time.monotonic() < limit and not command.cancel.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.communicate(command.stdin, timeout=WATCH_SECONDS)
+    raise subprocess.TimeoutExpired(command.argv, command.timeout or 0.0)
 
 
 def _end(child: subprocess.Popen[str]) -> tuple[str, str]:

@@ -1,21 +1,60 @@
-"""The variants of a profile: their names, and the order in which they are locked and looked up."""
+"""What is asked of a resolver: the variants of a profile, their names, and the question for one of them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
 from envlock.model import BackendSpec, Profile, Source, Variant
 
-__all__ = ["name", "spec_of", "variants"]
+__all__ = [
+    "GLIBC",
+    "ROOT",
+    "Resolution",
+    "building",
+    "name",
+    "pyproject",
+    "resolution",
+    "snapshot",
+    "spec_of",
+    "variants",
+]
+
+GLIBC: Final = (2, 28)
+"""The newest glibc whose wheels are locked: manylinux_2_28 is what today's wheels are built for."""
+
+ROOT: Final = "profile"
+"""Stands in `why` for the profile itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """One question to a resolver: `root` names who asks in its explanations, `pins` are versions to keep if they fit.
+
+    `python` as `"3.10"`: an answer holds for every patch release of it. `only_binary` demands wheels throughout.
+    """
+
+    root: str
+    python: str
+    platform: str
+    requires: tuple[str, ...]
+    exclude_newer: datetime | None
+    pins: Mapping[str, str] = field(default_factory=dict)
+    only_binary: bool = False
 
 
 def variants(profile: Profile) -> tuple[Variant, ...]:
     """Return every variant of the profile: backends in the profile's order, index before PyPI, Pythons ascending."""
     return tuple(
-        Variant(
-            name=name(spec, source, python), backend=spec.name, source=source, python=python, platform=platform
-        )
+        Variant(name=name(spec, source, python), backend=spec.name, source=source, python=python, platform=platform)
         for platform in profile.platforms
         for spec in profile.backends
-        for source, pythons in (("index", spec.python), ("pypi", spec.pypi_python))
+        for source, pythons in _sources(spec)
         for python in pythons
     )
 
@@ -30,4 +69,56 @@ def name(spec: BackendSpec, source: Source, python: str) -> str:
 
 def spec_of(profile: Profile, backend: str) -> BackendSpec:
     """Return the backend of that name; `KeyError` if the profile has none."""
-    return next(spec for spec in profile.backends if spec.name == backend)
+    found = next((spec for spec in profile.backends if spec.name == backend), None)
+    if found is None:
+        raise KeyError(backend)
+    return found
+
+
+def resolution(profile: Profile, variant: Variant, pins: Mapping[str, str]) -> Resolution:
+    """Return the question whose answer is that variant's packages."""
+    spec = spec_of(profile, variant.backend)
+    return Resolution(
+        root=f"{canonicalize_name(profile.name)}-profile",
+        python=variant.python,
+        platform=variant.platform,
+        requires=spec.requires,
+        exclude_newer=spec.exclude_newer,
+        pins=pins,
+    )
+
+
+def building(asked: Resolution, requires: Sequence[str], pins: Mapping[str, str]) -> Resolution:
+    """Return the question what the source-only packages of an answer need to be built: wheels of the same snapshot."""
+    return Resolution(
+        root=f"building-{asked.root}",
+        python=asked.python,
+        platform=asked.platform,
+        requires=tuple(sorted(set(requires))),
+        exclude_newer=asked.exclude_newer,
+        pins=pins,
+        only_binary=True,
+    )
+
+
+def snapshot(moment: datetime) -> str:
+    """Return the moment as uv reads it without knowing where it runs: RFC 3339 in UTC, to the second."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pyproject(asked: Resolution) -> str:
+    """Return the pyproject.toml that puts the question."""
+    lines = [
+        "[project]",
+        f"name = {json.dumps(asked.root)}",
+        'version = "0"',
+        f'requires-python = "=={asked.python}.*"',
+        "dependencies = [",
+        *(f"    {json.dumps(one, ensure_ascii=False)}," for one in asked.requires),
+        "]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sources(spec: BackendSpec) -> tuple[tuple[Source, tuple[str, ...]], ...]:
+    return (("index", spec.python), ("pypi", spec.pypi_python))

@@ -1,0 +1,151 @@
+"""Resolve several variants of a profile side by side: all of them, or none."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from envlock import choose, interpreters, lock, net, request, sdist
+from envlock.app.world import World
+from envlock.engines.resolver import Resolver, Workbench
+from envlock.errors import EnvlockError, Interrupted, Refused, WorldFailed
+from envlock.facts import Facts
+from envlock.model import LockedPackage, LockedVariant, Profile, Variant
+from envlock.proc import Command, Completed
+
+__all__ = ["Task", "bench", "resolve"]
+
+_AT_ONCE: Final = 4  # beyond that resolvers wait for the network and for each other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The variants to resolve, and for each (by name) the versions to keep where they fit."""
+
+    profile: Profile
+    facts: Facts
+    resolver: Resolver
+    variants: Sequence[Variant]
+    pins: Mapping[str, Mapping[str, str]]
+
+
+def bench(world: World, python: Path) -> Workbench:
+    """Return what a resolver works with in this world."""
+    url = world.config.index_url("pypi")
+    return Workbench(
+        run=world.run,
+        environ=world.environ,
+        python=python,
+        indexes={"pypi": url} if url else {},
+        offline=world.config.offline,
+    )
+
+
+def resolve(world: World, task: Task) -> dict[str, LockedVariant]:
+    """Return each variant's answer by its name.
+
+    If some fail, one error names them all: a failure of the world before a refusal. Raise `Interrupted` on Ctrl-C,
+    after every resolver has been ended.
+    """
+    cancel = threading.Event()
+
+    def run(command: Command) -> Completed:
+        return world.run(replace(command, cancel=cancel))
+
+    pythons = _pythons(world, {variant.python for variant in task.variants})
+    benches = {version: replace(bench(world, path), run=run) for version, path in pythons.items()}
+    pool = ThreadPoolExecutor(max_workers=_AT_ONCE)
+    found: dict[str, LockedVariant] = {}
+    try:
+        for wave in _waves(task):
+            asked = {one.name: pool.submit(_locked, world, task, one, benches[one.python]) for one in wave}
+            failed = {name: error for name, one in asked.items() if (error := one.exception()) is not None}
+            if failed:
+                raise _together(task, failed)
+            found |= {name: one.result() for name, one in asked.items()}
+    except KeyboardInterrupt as error:
+        message = f"interrupted: the lock of `{task.profile.name}` is as it was"
+        raise Interrupted(message, code="interrupted", hint=_hint(task)) from error
+    finally:
+        cancel.set()
+        pool.shutdown(cancel_futures=True)
+    return found
+
+
+def _waves(task: Task) -> list[list[Variant]]:
+    """Return the first variant of each set of requirements, then the others: they find the metadata in the cache."""
+    first: dict[object, Variant] = {}
+    for variant in task.variants:
+        spec = request.spec_of(task.profile, variant.backend)
+        first.setdefault((spec.requires, spec.exclude_newer), variant)
+    leading = list(first.values())
+    return [wave for wave in (leading, [one for one in task.variants if one not in leading]) if wave]
+
+
+def _locked(world: World, task: Task, variant: Variant, workbench: Workbench) -> LockedVariant:
+    pins = task.pins.get(variant.name, {})
+    asked = request.resolution(task.profile, variant, pins)
+    answer = task.resolver.resolve(asked, workbench)
+    needs = [
+        need
+        for package in lock.sources(answer.packages)
+        for need in _build_requires(world, package, answer.urls.get(package.name))
+    ]
+    build: tuple[LockedPackage, ...] = ()
+    if needs:
+        now = {package.name: package.version for package in answer.packages}
+        build = task.resolver.resolve(request.building(asked, needs, {**pins, **now}), workbench).packages
+    return LockedVariant(
+        variant=variant,
+        floors=choose.floors(request.spec_of(task.profile, variant.backend), task.facts),
+        packages=answer.packages,
+        build=build,
+    )
+
+
+def _build_requires(world: World, package: LockedPackage, url: str | None) -> tuple[str, ...]:
+    """Read from its sdist what the package needs to be built."""
+    file = package.artifacts[0]
+    if url is None or world.config.offline:
+        message = f"what {file.file} needs to be built can only be read with a network"
+        raise WorldFailed(message, code="not-cached")
+    raw = net.fetch(url, sha256=file.sha256, environ=world.environ, what=file.file)
+    try:
+        return sdist.build_requires(raw)
+    except ValueError as error:
+        raise Refused(f"`{file.file}` is no source distribution: {error}", code="sdist-invalid") from error
+
+
+def _together(task: Task, failed: Mapping[str, BaseException]) -> BaseException:
+    """Return one error for all the variants that failed; a bug of ours is not dressed up."""
+    ours = {name: error for name, error in failed.items() if isinstance(error, EnvlockError)}
+    if len(ours) < len(failed):
+        return next(error for name, error in failed.items() if name not in ours)
+    name, first = min(ours.items(), key=lambda row: not isinstance(row[1], WorldFailed))
+    problems = tuple(replace(problem, key=of) for of, error in ours.items() for problem in error.problems)
+    named = ", ".join([name, *(other for other in ours if other != name)])
+    message = f"nothing was written: `{task.profile.name}` cannot be locked for {named}: {first.message}"
+    return type(first)(message, code=first.code, problems=problems, hint=first.hint or _hint(task))
+
+
+def _hint(task: Task) -> str:
+    return f"envlock lock {task.profile.name}"
+
+
+def _pythons(world: World, versions: set[str]) -> dict[str, Path]:
+    """Return an interpreter for each version; this one stands in where the machine has none.
+
+    An interpreter only computes the metadata of source packages: which Python is locked for is said apart.
+    """
+    here = Path(sys.executable)
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if versions <= {running}:
+        return dict.fromkeys(versions, here)
+    found = interpreters.find(run=world.run, environ=world.environ, note=world.reporter.log)
+    chosen = {version: interpreters.choose_for(version, found) for version in versions}
+    return {version: one.path if one else here for version, one in chosen.items()}

@@ -1,0 +1,13 @@
+"""The resolvers there are, by the name that `--resolver` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from envlock.engines import uv
+from envlock.engines.resolver import Resolver
+
+__all__ = ["RESOLVERS"]
+
+RESOLVERS: Final[Mapping[str, Resolver]] = {"uv": uv}

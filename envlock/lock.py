@@ -1,0 +1,201 @@
+"""What a lock means: which file a machine takes, what moved since it was made, and what pip and uv are given."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Final
+
+from packaging import tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from envlock.errors import Problem, Refused
+from envlock.lock_text import parse, render
+from envlock.model import Artifact, Change, Inputs, Lock, LockedPackage, LockedVariant
+from envlock.request import GLIBC
+
+__all__ = [
+    "build_requirements",
+    "diff",
+    "files",
+    "moved",
+    "parse",
+    "pick",
+    "pins",
+    "render",
+    "requirements",
+    "sources",
+]
+
+# The legacy names of manylinux tags: PEP 600, "Legacy manylinux tags".
+_LEGACY: Final = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
+_OLDEST_MINOR: Final = 5  # of glibc 2: manylinux1, the first there was
+
+
+# ---- one machine --------------------------------------------------------------------------------------------------
+
+
+def pick(package: LockedPackage, python: str, platform: str, glibc: str | None) -> Artifact:
+    """Return the best wheel for that Python (`"3.10"`), platform (`"linux-x86_64"`) and glibc, else the sdist.
+
+    An unknown glibc counts as the one that was locked for. Raise `Refused` (`no-wheel-fits`) where nothing fits.
+    """
+    ranks = _ranks(python, platform, glibc)
+    wheels = [file for file in package.artifacts if file.file.endswith(".whl")]
+    fitting = [(rank, file.file, file) for file in wheels if (rank := _rank(file, ranks)) is not None]
+    if fitting:
+        return min(fitting, key=lambda row: row[:2])[2]
+    if len(wheels) < len(package.artifacts):
+        return next(file for file in package.artifacts if file not in wheels)
+    machine = f"Python {python} on {platform} with glibc {glibc or 'unknown'}"
+    raise Refused(
+        f"{package.name} {package.version} has no wheel for {machine}",
+        code="no-wheel-fits",
+        problems=tuple(Problem(message="does not fit", key=file.file, expected=machine) for file in wheels),
+        hint="envlock detect",
+    )
+
+
+def _rank(artifact: Artifact, ranks: Mapping[tags.Tag, int]) -> int | None:
+    try:
+        own = parse_wheel_filename(artifact.file)[3]
+    except InvalidWheelFilename:
+        return None
+    return min((ranks[tag] for tag in own if tag in ranks), default=None)
+
+
+@functools.lru_cache(maxsize=16)
+def _ranks(python: str, platform: str, glibc: str | None) -> Mapping[tags.Tag, int]:
+    """Return each tag such a machine takes, with its rank: 0 is best."""
+    major, minor = (int(part) for part in python.split("."))
+    interpreter = f"cp{major}{minor}"
+    platforms = list(_platforms(platform, glibc))
+    ordered = [
+        *tags.cpython_tags((major, minor), abis=[interpreter], platforms=platforms),
+        *tags.compatible_tags((major, minor), interpreter=interpreter, platforms=platforms),
+    ]
+    return {tag: rank for rank, tag in reversed(list(enumerate(ordered)))}
+
+
+def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
+    system, _, arch = platform.partition("-")
+    newest = tuple(int(part) for part in glibc.split(".")[:2]) if glibc else GLIBC
+    for minor in range(newest[1], _OLDEST_MINOR - 1, -1):
+        yield f"manylinux_2_{minor}_{arch}"
+        if (2, minor) in _LEGACY:
+            yield f"{_LEGACY[2, minor]}_{arch}"
+    yield f"{system}_{arch}"
+
+
+# ---- two locks ----------------------------------------------------------------------------------------------------
+
+
+def moved(lock: Lock, now: Inputs) -> tuple[str, ...]:
+    """Return the names of the inputs that are not what the lock was made from; it is stale when there is one."""
+    names = (field.name for field in fields(Inputs))
+    return tuple(name for name in names if getattr(lock.inputs, name) != getattr(now, name))
+
+
+def pins(lock: Lock | None, variant: str) -> dict[str, str]:
+    """Return name -> version as that variant was locked, its build requirements too; empty where it was not."""
+    held = [locked for locked in lock.variants if locked.variant.name == variant] if lock else []
+    return {package.name: package.version for one in held for package in (*one.build, *one.packages)}
+
+
+def diff(old: Lock | None, new: Lock | None) -> tuple[Change, ...]:
+    """Return every package that came, went or changed, by variant; other files of the same version are a change too."""
+    was, now = _flat(old), _flat(new)
+    return tuple(
+        Change(variant=key[0], package=key[1], was=_told(was.get(key)), now=_told(now.get(key), was.get(key)))
+        for key in sorted({*was, *now})
+        if _bytes(was.get(key)) != _bytes(now.get(key))
+    )
+
+
+def _flat(lock: Lock | None) -> dict[tuple[str, str], LockedPackage]:
+    return {
+        (locked.variant.name, f"{package.name}{suffix}"): package
+        for locked in (lock.variants if lock else ())
+        for packages, suffix in ((locked.packages, ""), (locked.build, " (to build)"))
+        for package in packages
+    }
+
+
+def _bytes(package: LockedPackage | None) -> tuple[str, frozenset[Artifact]] | None:
+    return (package.version, frozenset(package.artifacts)) if package else None
+
+
+def _told(package: LockedPackage | None, before: LockedPackage | None = None) -> str | None:
+    if package is None:
+        return None
+    same = before is not None and before.version == package.version
+    return f"{package.version}, other files" if same else package.version
+
+
+# ---- what pip and uv take -----------------------------------------------------------------------------------------
+
+
+def sources(packages: Sequence[LockedPackage]) -> tuple[LockedPackage, ...]:
+    """Return the packages that come as source only."""
+    return tuple(package for package in packages if not any(file.file.endswith(".whl") for file in package.artifacts))
+
+
+def requirements(locked: LockedVariant, profile: str) -> str:
+    """Return `requirements.txt` of a variant: every package with every hash, and above it how to install by hand."""
+    variant = locked.variant
+    python = f"python{variant.python}"
+    built = ", ".join(package.name for package in sources(locked.packages))
+    options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
+    uv = f"uv pip sync --python .venv {options} requirements.txt"
+    pip = f".venv/bin/pip install --no-deps {options} -r requirements.txt"
+    lines = [
+        f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
+        f"  uv:  uv venv --python {variant.python} && {_before('uv', built)}{uv}",
+        f"  pip: {python} -m venv .venv && {_before('pip', built)}{pip}",
+    ]
+    if built:
+        lines.append(f"Built from source, with what build-requirements.txt names: {built}")
+    return _document(f"{profile}, variant {variant.name} ({variant.platform})", lines, locked.packages)
+
+
+def _before(tool: str, built: str) -> str:
+    if not built:
+        return ""
+    wheels = "--require-hashes --only-binary :all:"
+    if tool == "uv":
+        return f"uv pip sync --python .venv {wheels} build-requirements.txt && "
+    return f".venv/bin/pip install --no-deps {wheels} -r build-requirements.txt && "
+
+
+def build_requirements(locked: LockedVariant, profile: str) -> str:
+    """Return `build-requirements.txt` of a variant: all that its source-only packages need in order to be built."""
+    built = ", ".join(package.name for package in sources(locked.packages)) or "nothing"
+    return _document(
+        f"{profile}, variant {locked.variant.name}: to build {built}",
+        ["Installed before requirements.txt, whose header says how."],
+        locked.build,
+    )
+
+
+def _document(title: str, lines: Sequence[str], packages: Sequence[LockedPackage]) -> str:
+    head = [f"# {title}. Written by envlock; changed by `envlock lock` only.", *(f"# {line}" for line in lines)]
+    return "\n".join([*head, *(_requirement(package) for package in packages)]) + "\n"
+
+
+def _requirement(package: LockedPackage) -> str:
+    hashes = sorted(file.sha256 for file in package.artifacts)
+    parts = [f"{package.name}=={package.version}", *(f"    --hash=sha256:{digest}" for digest in hashes)]
+    via = f"\n    # via {', '.join(package.why)}" if package.why else ""
+    return " \\\n".join(parts) + via
+
+
+def files(lock: Lock) -> dict[str, str]:
+    """Return relative path -> text of all that stands in `lockfiles/` for this lock, itself last."""
+    found = {}
+    for locked in lock.variants:
+        folder = f"{lock.profile}/{locked.variant.name}"
+        found[f"{folder}/requirements.txt"] = requirements(locked, lock.profile)
+        if locked.build:
+            found[f"{folder}/build-requirements.txt"] = build_requirements(locked, lock.profile)
+    return found | {f"{lock.profile}.lock": render(lock)}

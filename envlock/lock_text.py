@@ -1,0 +1,319 @@
+"""A lock as text: canonical TOML that is the same bytes for the same lock, read back strictly.
+
+Each (package, version) stands once. What concerns only some of the variants that hold it names them; what names none
+concerns them all. A digest over the rest of the file tells an edit by hand, or a careless merge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Final, TypeVar
+
+from envlock.document import Object, Scope, Shape
+from envlock.errors import Misuse, Problem
+from envlock.model import Artifact, Floors, Inputs, Lock, LockedPackage, LockedVariant, Variant
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["SCHEMA", "parse", "render"]
+
+SCHEMA: Final = 1
+
+_DIGEST_LINE: Final = re.compile(r'^digest = "(?P<digest>[^"\n]*)"\n', re.MULTILINE)
+_TOML_PLACE: Final = re.compile(r"\(at line (?P<line>\d+), column \d+\)|\(at end of document\)")
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_ROW: Final = re.compile(r"(?P<kind>package|build|variant)(?:\[(?P<place>\d+)\]|\.(?P<name>[^.]+))")
+
+_NAME: Final = Shape(pattern=r"[a-z0-9]+(?:-[a-z0-9]+)*", expected="a normalized name")
+_LABEL: Final = Shape(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", expected="a name")
+_VERSION: Final = Shape(pattern=r"[0-9A-Za-z][0-9A-Za-z.+!_-]*", expected="a version")
+_PYTHON: Final = Shape(pattern=r"3\.\d{1,2}", expected='a Python version such as "3.10"')
+_NUMBER: Final = Shape(pattern=r"\d+(?:\.\d+)*[a-z]*", expected="a dotted number")
+_SHA256: Final = Shape(pattern=r"[0-9a-f]{64}", expected="64 hexadecimal digits")
+_DIGEST: Final = Shape(pattern=r"[0-9A-Za-z:._-]+", expected="a digest")
+_FILE: Final = Shape(
+    pattern=r"[A-Za-z0-9][\w.+!]*-[\w.+!]+(?:-\d[\w.]*)?(?:-[\w.]+){3}\.whl|[A-Za-z0-9][\w.+!-]*\.(?:tar\.gz|tar\.bz2|tar\.xz|tgz|zip)",
+    expected="the file name of a wheel or an sdist, without a folder",
+)
+
+Row = tuple[str, str]  # name and version of a package
+Part = TypeVar("Part")
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------
+
+
+def render(lock: Lock) -> str:
+    """Return the text of the lock: variants in the lock's order, everything else sorted."""
+    head = [
+        f"# Written by `envlock lock {lock.profile}`, which is also the way to change it: an edit by hand is refused.",
+        f"schema = {SCHEMA}",
+        f"profile = {_quoted(lock.profile)}",
+        "",
+        "[inputs]",
+        f"profile = {_quoted(lock.inputs.profile)}",
+        f"facts = {_quoted(lock.inputs.facts)}",
+        f"engine = {_quoted(lock.inputs.engine)}",
+    ]
+    blocks = [
+        "\n".join(head),
+        *(_variant_block(locked) for locked in lock.variants),
+        *_package_blocks("package", lock, lambda locked: locked.packages),
+        *_package_blocks("build", lock, lambda locked: locked.build),
+    ]
+    return _sealed("\n\n".join(blocks) + "\n")
+
+
+def _sealed(text: str) -> str:
+    return text.replace("\nprofile = ", f'\ndigest = "{_seal(text)}"\nprofile = ', 1)
+
+
+def _seal(unsealed: str) -> str:
+    return hashlib.sha256(unsealed.encode()).hexdigest()
+
+
+def _variant_block(locked: LockedVariant) -> str:
+    variant, floors = locked.variant, locked.floors
+    rows = {
+        "backend": variant.backend,
+        "source": variant.source,
+        "python": variant.python,
+        "platform": variant.platform,
+        "driver": floors.driver,
+        "driver-windows": floors.driver_windows,
+        "glibc": floors.glibc,
+    }
+    lines = [f"{key} = {_quoted(value)}" for key, value in rows.items() if value is not None]
+    key = variant.name if _BARE_KEY.fullmatch(variant.name) else _quoted(variant.name)
+    return "\n".join([f"[variant.{key}]", *lines, f"sm = {_list(floors.sm)}"])
+
+
+def _package_blocks(
+    kind: str, lock: Lock, chosen: Callable[[LockedVariant], tuple[LockedPackage, ...]]
+) -> Iterable[str]:
+    order = [locked.variant.name for locked in lock.variants]
+    rows: dict[Row, dict[str, LockedPackage]] = {}
+    for locked in lock.variants:
+        for package in chosen(locked):
+            rows.setdefault((package.name, package.version), {})[locked.variant.name] = package
+    for (name, version), holders in sorted(rows.items()):
+        files: dict[Artifact, list[str]] = {}
+        reasons: dict[tuple[str, ...], list[str]] = {}
+        for variant in (variant for variant in order if variant in holders):
+            reasons.setdefault(tuple(sorted(holders[variant].why)), []).append(variant)
+            for artifact in holders[variant].artifacts:
+                files.setdefault(artifact, []).append(variant)
+        some = [variant for variant in order if variant in holders]
+        yield "\n".join(
+            [
+                f"[[{kind}]]",
+                f"name = {_quoted(name)}",
+                f"version = {_quoted(version)}",
+                f"variants = {_list(some)}",
+                *_array("why", [f"by = {_list(by)}{_only(among, some)}" for by, among in sorted(reasons.items())]),
+                *_array("files", [f"{_file(file)}{_only(files[file], some)}" for file in sorted(files, key=_rank)]),
+            ]
+        )
+
+
+def _rank(artifact: Artifact) -> tuple[str, str, str]:
+    return artifact.file, artifact.index, artifact.sha256
+
+
+def _file(artifact: Artifact) -> str:
+    parts = f"index = {_quoted(artifact.index)}, file = {_quoted(artifact.file)}, sha256 = {_quoted(artifact.sha256)}"
+    return parts if artifact.size is None else f"{parts}, size = {artifact.size}"
+
+
+def _only(among: Sequence[str], some: Sequence[str]) -> str:
+    return "" if list(among) == list(some) else f", variants = {_list(among)}"
+
+
+def _array(key: str, rows: Sequence[str]) -> list[str]:
+    return [f"{key} = [", *(f"    {{ {row} }}," for row in rows), "]"]
+
+
+def _list(values: Sequence[str]) -> str:
+    return f"[{', '.join(_quoted(value) for value in values)}]"
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------
+
+
+def parse(text: str, file: str) -> Lock:
+    """Return the lock that a text holds.
+
+    Raise `Misuse`: `lock-newer` for a later schema, `lock-invalid` with every problem and its line, `lock-edited` for
+    a text that is well formed but not what envlock wrote.
+    """
+    text = text.replace("\r\n", "\n")
+    hint = f"envlock lock {PurePath(file).name.removesuffix('.lock')}"
+    try:
+        document = Object(list(tomllib.loads(text).items()))
+    except tomllib.TOMLDecodeError as error:
+        raise Misuse(
+            f"`{file}` is not TOML", code="lock-invalid", problems=(_syntax(error, file),), hint=hint
+        ) from error
+    except RecursionError as error:
+        raise Misuse(f"`{file}` is nested too deeply", code="lock-invalid", hint=hint) from error
+    schema = document.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise Misuse(
+            f"`{file}` was written by a newer envlock: schema {schema}, this one reads {SCHEMA}",
+            code="lock-newer",
+            hint=f"{hint} --upgrade",
+        )
+    problems: list[Problem] = []
+    lock = _lock(Scope(values=document, path="", file=file, problems=problems))
+    if problems:
+        found = tuple(_placed(problem, text) for problem in problems)
+        raise Misuse(f"`{file}` is not a lock that envlock wrote", code="lock-invalid", problems=found, hint=hint)
+    if document["digest"] != _seal(_DIGEST_LINE.sub("", text, count=1)):
+        raise Misuse(f"`{file}` was edited after envlock wrote it", code="lock-edited", hint=hint)
+    return lock
+
+
+def _lock(scope: Scope) -> Lock:
+    scope.know("schema", "digest", "profile", "inputs", "variant", "package", "build")
+    if scope.values.get("schema") != SCHEMA or isinstance(scope.values["schema"], bool):
+        scope.complain("schema", "is missing or not a schema of envlock", expected=str(SCHEMA))
+    _need(scope, "digest", _SHA256)
+    profile = _need(scope, "profile", _LABEL)
+    inputs = scope.inner("inputs", required=True) or replace(scope, values={}, problems=[])
+    inputs.know("profile", "facts", "engine")
+    variants = scope.inner("variant") or replace(scope, values={})
+    names = tuple(variants.values)
+    packages, build = _packages(scope, "package", names), _packages(scope, "build", names)
+    return Lock(
+        profile=profile,
+        inputs=Inputs(
+            profile=_need(inputs, "profile", _DIGEST),
+            facts=_need(inputs, "facts", _DIGEST),
+            engine=_need(inputs, "engine", _LABEL),
+        ),
+        variants=tuple(
+            locked
+            for name in names
+            if (locked := _variant(variants, name, packages.get(name, ()), build.get(name, ()))) is not None
+        ),
+    )
+
+
+def _variant(
+    scope: Scope, name: str, packages: Sequence[LockedPackage], build: Sequence[LockedPackage]
+) -> LockedVariant | None:
+    if not re.fullmatch(_LABEL.pattern, name):
+        scope.complain(name, "is no name of a variant", expected=_LABEL.expected)
+    inner = scope.inner(name)
+    if inner is None:
+        return None
+    inner.know("backend", "source", "python", "platform", "driver", "driver-windows", "glibc", "sm")
+    source = inner.word("source", "pypi", "index", "pypi")
+    return LockedVariant(
+        variant=Variant(
+            name=name,
+            backend=_need(inner, "backend", _LABEL),
+            source="index" if source == "index" else "pypi",
+            python=_need(inner, "python", _PYTHON),
+            platform=_need(inner, "platform", _LABEL),
+        ),
+        floors=Floors(
+            driver=inner.text("driver", _NUMBER),
+            driver_windows=inner.text("driver-windows", _NUMBER),
+            glibc=inner.text("glibc", _NUMBER),
+            sm=inner.texts("sm", _NUMBER),
+        ),
+        packages=tuple(packages),
+        build=tuple(build),
+    )
+
+
+def _packages(scope: Scope, kind: str, names: Sequence[str]) -> Mapping[str, list[LockedPackage]]:
+    found: dict[str, list[LockedPackage]] = {}
+    for row in scope.each(kind):
+        row.know("name", "version", "variants", "why", "files")
+        name, version = _need(row, "name", _NAME), _need(row, "version", _VERSION)
+        some = _among(row, names)
+        why: dict[str, tuple[str, ...]] = {}
+        for reason in row.each("why"):
+            reason.know("by", "variants")
+            by = reason.texts("by", _NAME)
+            why |= dict.fromkeys(_among(reason, some, default=some), by)
+        files = [(_artifact(file), _among(file, some, default=some)) for file in row.each("files")]
+        for variant in some:
+            artifacts = tuple(artifact for artifact, among in files if variant in among)
+            if not artifacts:
+                row.complain("files", f"none is for {variant}", expected="at least one file for each variant")
+            package = LockedPackage(name=name, version=version, artifacts=artifacts, why=why.get(variant, ()))
+            found.setdefault(variant, []).append(package)
+    return found
+
+
+def _artifact(scope: Scope) -> Artifact:
+    scope.know("index", "file", "sha256", "size", "variants")
+    return Artifact(
+        index=_need(scope, "index", _LABEL),
+        file=_need(scope, "file", _FILE),
+        sha256=_need(scope, "sha256", _SHA256),
+        size=scope.count("size"),
+    )
+
+
+def _among(scope: Scope, allowed: Sequence[str], *, default: Sequence[str] | None = None) -> Sequence[str]:
+    """Return the variants that a row names; `default` where it names none, else naming none is a problem."""
+    if "variants" not in scope.values and default is not None:
+        return default
+    named = scope.texts("variants", _LABEL)
+    strange = [name for name in named if name not in allowed]
+    if strange or not named:
+        scope.complain(
+            "variants",
+            f"names {', '.join(strange) or 'none'}",
+            expected=f"some of {', '.join(allowed) or 'no variant'}",
+        )
+    return [name for name in named if name in allowed]
+
+
+def _need(scope: Scope, key: str, shape: Shape) -> str:
+    if scope.values.get(key) is None:
+        scope.complain(key, "is missing", expected=shape.expected)
+    return scope.text(key, shape) or ""
+
+
+# ---- where a problem is -------------------------------------------------------------------------------------------
+
+
+def _syntax(error: Exception, file: str) -> Problem:
+    found = _TOML_PLACE.search(str(error))
+    line = int(found["line"]) if found and found["line"] else None
+    return Problem(message=_TOML_PLACE.sub("", str(error)).strip(), file=file, line=line)
+
+
+def _placed(problem: Problem, text: str) -> Problem:
+    """Add the line where the row or table with the problem begins."""
+    found = _ROW.match(problem.key or "")
+    if found is None:
+        line = _line(text, rf"^{re.escape(problem.key or '')} *=", 0)
+    elif found["place"]:
+        line = _line(text, rf"^\[\[{found['kind']}\]\]", int(found["place"]))
+    else:
+        line = _line(text, rf"^\[{found['kind']}\.\"?{re.escape(found['name'])}", 0)
+    return replace(problem, line=line)
+
+
+def _line(text: str, pattern: str, place: int) -> int | None:
+    starts = [match.start() for match in re.finditer(pattern, text, re.MULTILINE)]
+    return text.count("\n", 0, starts[place]) + 1 if place < len(starts) else None
