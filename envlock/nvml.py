@@ -58,7 +58,7 @@ def _gpu(pynvml: Any, handle: Any, capability: str, *, mig: bool) -> dict[str, A
     return {
         "name": _text(pynvml.nvmlDeviceGetName(handle)),
         "compute_capability": capability,
-        "memory_mib": memory.total // 2**20 if memory else None,
+        "memory_mib": memory.total // 2**20 or None if memory else None,
         "mig": mig,
         "uuid": _text(_ask(pynvml, pynvml.nvmlDeviceGetUUID, handle)),
     }
