@@ -1,0 +1,289 @@
+"""What is known about drivers, GPUs, torch and bitsandbytes: typed rows of `data/*.toml` and the look-ups over them.
+
+Each row carries its source, the date it was read and a status: `verified` (read from the artifact itself), `sourced`
+(read in a named document) or `claimed` (not checked).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Final, Literal, TypeVar, get_type_hints
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from envlock import request
+from envlock.errors import EnvlockError, Problem
+from envlock.model import BackendSpec, Profile
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Capability", "Facts", "capability", "parse", "runs", "used_digest"]
+
+Capability = tuple[int, int]
+"""A compute capability or an architecture: `"8.6"` is `(8, 6)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One fact's evidence."""
+
+    source: str
+    date: str
+    status: Literal["verified", "sourced", "claimed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family(Row):
+    """The oldest driver on which builds of one CUDA major run."""
+
+    cuda: int
+    linux: str
+    windows: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit(Row):
+    """The driver shipped with one CUDA toolkit, named x.y.z."""
+
+    cuda: str
+    linux: str
+    windows: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model(Row):
+    """A GPU's name, or several apart by ` / `, and its compute capability."""
+
+    gpu: str
+    compute_capability: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuDriver(Row):
+    """The first Linux driver that knows GPUs of a compute capability."""
+
+    compute_capability: str
+    linux: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native(Row):
+    """The compute capability from which a number format is native."""
+
+    precision: Literal["bf16", "fp16"]
+    compute_capability: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchPypi(Row):
+    """PyPI's own build of one torch version: its backend, Pythons, glibc and architectures."""
+
+    torch: str
+    cuda: str
+    python: tuple[str, ...]
+    glibc: str
+    sm: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchIndex(Row):
+    """The PyTorch index's builds of one backend, for the torch versions in a specifier."""
+
+    torch: str
+    backend: str
+    sm: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bitsandbytes(Row):
+    """One bitsandbytes release: the CUDA versions (`"121"`) it has libraries for, and how it picks one."""
+
+    bitsandbytes: str
+    cuda: tuple[str, ...]
+    selects: Literal["exact", "nearest"]
+    glibc: str | None = None
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library(Row):
+    """The architectures inside the libraries of one release."""
+
+    bitsandbytes: str
+    cuda: tuple[str, ...]
+    nocublaslt: bool
+    sm: tuple[str, ...]
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+STATUSES: Final = ("verified", "sourced", "claimed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All rows, in the order of their files."""
+
+    families: tuple[Family, ...]
+    toolkits: tuple[Toolkit, ...]
+    models: tuple[Model, ...]
+    gpu_drivers: tuple[GpuDriver, ...]
+    natives: tuple[Native, ...]
+    torch_pypi: tuple[TorchPypi, ...]
+    torch_index: tuple[TorchIndex, ...]
+    bitsandbytes: tuple[Bitsandbytes, ...]
+    libraries: tuple[Library, ...]
+
+    @property
+    def gpu_capabilities(self) -> Mapping[str, str]:
+        """GPU names (several apart by ` / `) to compute capabilities."""
+        return {row.gpu: row.compute_capability for row in self.models}
+
+    def family(self, backend: str) -> Family | None:
+        """Return the driver floor of a backend's CUDA major; None for `cpu` and unknown majors."""
+        return next((row for row in self.families if str(row.cuda) == _cuda(backend)[:-1]), None)
+
+    def toolkit(self, backend: str) -> Toolkit | None:
+        """Return the first release of a backend's toolkit: the driver from which nothing is limited."""
+        digits = _cuda(backend)
+        wanted = f"{digits[:-1]}.{digits[-1:]}."
+        rows = [row for row in self.toolkits if row.cuda.startswith(wanted)]
+        return min(rows, key=lambda row: Version(row.cuda), default=None)
+
+    def gpu_driver(self, compute_capability: str) -> GpuDriver | None:
+        """Return the driver floor of a GPU: its own row, else that of the next lower one of its major."""
+        asked = capability(compute_capability)
+        rows = [row for row in self.gpu_drivers if runs(capability(row.compute_capability), asked)]
+        return max(rows, key=lambda row: capability(row.compute_capability), default=None)
+
+    def torch(self, version: str) -> TorchPypi | None:
+        """Return PyPI's build of that version."""
+        return next((row for row in self.torch_pypi if row.torch == version), None)
+
+    def torch_sm(self, version: str, backend: str) -> TorchPypi | TorchIndex | None:
+        """Return the row that lists the architectures of a torch build: PyPI's where it is that backend."""
+        pypi = self.torch(version)
+        if pypi is not None and pypi.cuda == backend:
+            return pypi
+        rows = (row for row in self.torch_index if row.backend == backend and version in SpecifierSet(row.torch))
+        return next(rows, None)
+
+    def release(self, version: str) -> Bitsandbytes | None:
+        """Return the row of a bitsandbytes release."""
+        return next((row for row in self.bitsandbytes if row.bitsandbytes == version), None)
+
+    def library(self, release: Bitsandbytes, backend: str, highest: Capability) -> Library | None:
+        """Return what bitsandbytes loads for a backend when `highest` is the best visible GPU; None if nothing fits."""
+        cuda = _loaded(release, _cuda(backend))
+        plain = release.split is not None and highest < capability(release.split)
+        rows = (
+            row
+            for row in self.libraries
+            if row.bitsandbytes == release.bitsandbytes and cuda in row.cuda and row.nocublaslt == plain
+        )
+        return next(rows, None)
+
+
+def parse(texts: Mapping[str, str]) -> Facts:
+    """Read the data files (name -> TOML text); `EnvlockError` (`facts-invalid`) names the file and the row."""
+    tables = {name: _toml(name, text) for name, text in texts.items()}
+
+    def rows(file: str, table: str, kind: type[AnyRow]) -> tuple[AnyRow, ...]:
+        read = tables.get(file, {}).get(table, [])
+        hints = get_type_hints(kind)
+        return tuple(_row(kind, row, hints, f"{file}: {table} {number}") for number, row in enumerate(read, 1))
+
+    return Facts(
+        families=rows("drivers.toml", "family", Family),
+        toolkits=rows("drivers.toml", "toolkit", Toolkit),
+        models=rows("gpus.toml", "model", Model),
+        gpu_drivers=rows("gpus.toml", "driver", GpuDriver),
+        natives=rows("gpus.toml", "precision", Native),
+        torch_pypi=rows("torch.toml", "pypi", TorchPypi),
+        torch_index=rows("torch.toml", "index", TorchIndex),
+        bitsandbytes=rows("bitsandbytes.toml", "release", Bitsandbytes),
+        libraries=rows("bitsandbytes.toml", "library", Library),
+    )
+
+
+def used_digest(profile: Profile, facts: Facts) -> str:
+    """Return the sha256 over the rows that a lock of this profile rests on, so that other facts may move freely."""
+    used = [row for spec in profile.backends for row in _used(spec, facts)]
+    text = json.dumps([asdict(row) for row in used], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def capability(text: str) -> Capability:
+    """Return `"8.6"` as `(8, 6)`."""
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def runs(sm: Capability, gpu: Capability) -> bool:
+    """Return whether a GPU runs code built for an architecture: the same major, and none newer than itself."""
+    return sm[0] == gpu[0] and sm[1] <= gpu[1]
+
+
+def _used(spec: BackendSpec, facts: Facts) -> Sequence[Row]:
+    torch, release = request.pin(spec, "torch"), request.pin(spec, "bitsandbytes")
+    rows: list[Row | None] = [facts.family(spec.name)]
+    if torch is not None:
+        rows += [facts.torch(torch), facts.torch_sm(torch, spec.name)]
+    if release is not None:
+        rows.append(facts.release(release))
+        rows += [row for row in facts.libraries if row.bitsandbytes == release]
+    return [row for row in rows if row is not None]
+
+
+def _cuda(backend: str) -> str:
+    """Return `cu121` as `121`; nothing for `cpu`."""
+    return backend.removeprefix("cu") if backend.startswith("cu") else ""
+
+
+def _loaded(release: Bitsandbytes, cuda: str) -> str | None:
+    if release.selects == "exact" or cuda in release.cuda:
+        return cuda
+    same = [other for other in release.cuda if other[:-1] == cuda[:-1]]
+    return min(same, key=lambda other: abs(int(other) - int(cuda)), default=None)
+
+
+def _toml(name: str, text: str) -> Mapping[str, Any]:
+    try:
+        table: Mapping[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid(name, str(error)) from error
+    return table
+
+
+def _row(kind: type[AnyRow], raw: Mapping[str, Any], hints: Mapping[str, object], where: str) -> AnyRow:
+    known = {field.name: field.default for field in fields(kind)}
+    required = {name for name, value in known.items() if value is MISSING}
+    if wrong := (raw.keys() - known.keys()) | (required - raw.keys()):
+        raise _invalid(where, f"keys missing or unknown: {', '.join(sorted(wrong))}")
+    if raw["status"] not in STATUSES:
+        raise _invalid(where, f"status {raw['status']!r} is none of {', '.join(STATUSES)}")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+    for key, value in values.items():
+        if not _fits(value, hints[key]):
+            raise _invalid(where, f"{key} = {value!r} has the wrong type")
+    return kind(**values)
+
+
+def _fits(value: object, hint: object) -> bool:
+    if isinstance(value, tuple):
+        return hint == tuple[str, ...] and all(isinstance(item, str) for item in value)
+    if isinstance(value, bool):
+        return hint is bool
+    return hint is int if isinstance(value, int) else isinstance(value, str) and hint not in (int, bool)
+
+
+def _invalid(where: str, message: str) -> EnvlockError:
+    problem = Problem(file=where, message=message)
+    return EnvlockError("envlock's own data is broken", code="facts-invalid", problems=(problem,))
