@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -474,9 +476,37 @@ def test_an_interpreter_that_is_gone(env: Path) -> None:
     assert (found.status, found.have) == ("fail", "nothing that starts at /nowhere/python3")
 
 
-def test_an_interpreter_that_its_launcher_will_not_find(env: Path) -> None:
-    (env / "bin" / "python3.11.real").symlink_to("/nowhere/python3.11")
-    assert by_name(integrity.check(env, EXPECTED))["interpreter"].have == "nothing that starts at /nowhere/python3.11"
+def launch(env: Path, interpreter: Path) -> None:
+    """Put envlock's launcher in the place of the interpreter."""
+    template = resources.files("envlock").joinpath("data/launcher.sh").read_text(encoding="utf-8")
+    (env / "bin" / "python").unlink()
+    (env / "bin" / "python").write_text(
+        template.replace("@INTERPRETER@", shlex.quote(str(interpreter))), encoding="utf-8"
+    )
+    (env / "bin" / "python").chmod(0o755)
+
+
+def test_an_interpreter_behind_a_launcher(env: Path) -> None:
+    real = env / "bin" / "python3.11.real"
+    launch(env, real)
+    assert by_name(integrity.check(env, EXPECTED))["interpreter"].have == f"nothing that starts at {real}"
+    real.symlink_to(sys.executable)
+    assert statuses(integrity.check(env, EXPECTED)) == {}
+
+
+def test_a_launcher_in_a_folder_with_an_odd_name(env: Path) -> None:
+    odd = env.with_name("it's odd; very")
+    env.rename(odd)
+    launch(odd, odd / "bin" / "real")
+    (odd / "bin" / "real").symlink_to(sys.executable)
+    assert statuses(integrity.check(odd, EXPECTED)) == {}
+
+
+def test_an_environment_that_was_moved_starts_another_one(env: Path, made: Path) -> None:
+    launch(env, made / "bin" / "python")
+    found = by_name(integrity.check(env, EXPECTED))["interpreter"]
+    assert (found.status, found.have) == ("fail", str(made / "bin" / "python"))
+    assert found.message == "this environment was moved or copied: it starts another one"
 
 
 def test_packages_of_the_system_let_in(env: Path) -> None:
