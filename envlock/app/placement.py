@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from envlock import __version__, env, generations, integrity, record
+from envlock import __version__, env, generations, integrity, record, store
 from envlock.app.world import World
 from envlock.env import Tools
 from envlock.errors import Interrupted, Misuse
@@ -44,7 +44,7 @@ def put(world: World, wanted: Wanted, tools: Tools) -> Installed:
     Raises what building raises; `Interrupted` says what the path still is.
     """
     path = generations.locate(wanted.path)
-    placing = _Placing(world, replace(wanted, path=path), tools)
+    placing = _Placing(world, replace(wanted, path=path), tools, shown=store.shown(wanted.path, world.cwd))
     try:
         with generations.hold(path):
             return placing.standing() or placing.made()
@@ -57,11 +57,12 @@ def put(world: World, wanted: Wanted, tools: Tools) -> Installed:
 class _Placing:
     """One install under way; `path` is held by this process."""
 
-    def __init__(self, world: World, wanted: Wanted, tools: Tools) -> None:
+    def __init__(self, world: World, wanted: Wanted, tools: Tools, *, shown: str) -> None:
         self._world = world
         self._wanted = wanted
         self._tools = tools
         self._path = wanted.path
+        self._shown = shown
         self._digest = env.digest(wanted.locked)
         self._previous = generations.current(wanted.path)
         self._begun = world.clock()
@@ -96,7 +97,7 @@ class _Placing:
             seconds["verify"] += self._world.clock() - begun
         if verified and _denies(verified):
             return self._kept(identity, seconds, verified)
-        self._world.reporter.stage(f"Switching {self._path} to {identity}")
+        self._world.reporter.stage(f"Switching {self._shown} to {identity}")
         generations.switch(self._path, identity)
         return self._answer(identity, seconds, installed=True, verify=verified)
 
@@ -114,13 +115,13 @@ class _Placing:
         )
         try:
             built = env.build(build, self._tools)
-            generations.complete(root, record.dump(self._record()))
+            generations.complete(root, record.dump(self._record(root)))
         except BaseException:
             generations.discard(root)
             raise
         return root.name, {"download": built.download, "install": built.install, "verify": built.hashing}
 
-    def _record(self) -> record.Record:
+    def _record(self, root: Path) -> record.Record:
         wanted = self._wanted
         return record.Record(
             profile=wanted.profile,
@@ -130,6 +131,7 @@ class _Placing:
             floors=wanted.locked.floors,
             host=wanted.host,
             envlock=__version__,
+            records=integrity.records(root),
         )
 
     def _is_this(self, generation: Generation) -> bool:
@@ -146,11 +148,12 @@ class _Placing:
     def _is_sound(self, generation: Generation) -> bool:
         self._world.reporter.stage("Checking the files of the environment that is there")
         root = generations.folder(self._path, generation.id)
-        state = integrity.check(root, env.packages(self._wanted.locked), cache=self._tools.hashes)
+        kept = generations.read(root).records
+        state = integrity.check(root, env.packages(self._wanted.locked), kept=kept, cache=self._tools.hashes)
         return not any(_damages(check) for check in state.checks)
 
     def _proof(self, prove: Prove, root: Path, level: Level) -> Verified:
-        verified = replace(prove(root, level), path=str(self._path))
+        verified = prove(root, level)
         if level != "quick" and not _denies(verified):
             generations.mark_proven(root, verified.verdict)
         return verified
@@ -161,7 +164,7 @@ class _Placing:
         if verified.verdict == "failed":
             generations.mark_broken(root, _root_cause(verified.checks))
         stands = f"still is {self._previous.id}" if self._previous else "is not there yet"
-        caution = Caution(code="not-switched", message=f"`{self._path}` {stands}; the new environment is at `{root}`")
+        caution = Caution(code="not-switched", message=f"`{self._shown}` {stands}; the new environment is at `{root}`")
         self._world.reporter.warn(caution)
         return self._answer(identity, seconds, verify=verified, warnings=(caution,))
 
@@ -178,7 +181,7 @@ class _Placing:
         return Installed(
             profile=self._wanted.profile,
             variant=self._wanted.locked.variant.name,
-            path=str(self._path),
+            path=self._shown,
             generation=identity,
             previous=previous,
             installed=installed,

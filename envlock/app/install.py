@@ -1,0 +1,249 @@
+"""`envlock install`: choose, take what the lock names for that choice, build it, prove it, switch to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from envlock import choose, env, facts, hashes, interpreters, lock, plan, profile, store
+from envlock.app import detect, placement
+from envlock.app import lock as locking
+from envlock.app import verify as verifying
+from envlock.app.world import World
+from envlock.env import Tools
+from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
+from envlock.facts import Facts
+from envlock.model import (
+    Caution,
+    Decision,
+    HostFacts,
+    Installed,
+    Level,
+    Lock,
+    LockedVariant,
+    Plan,
+    Policy,
+    Profile,
+    Refusal,
+    Verified,
+)
+
+__all__ = ["HOME", "run"]
+
+HOME: Final = Path(".envlock")  # where an environment goes that is given no path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What was asked for, and for which machine."""
+
+    name: str
+    host_files: Sequence[Path]
+    driver: str | None
+    gpus: Sequence[str]
+    glibc: str | None
+    backend: str | None
+    policy: Policy
+    python: str | None
+    offline: bool
+    frozen: bool
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is for a machine that is not this one."""
+        return bool(self.host_files or self.driver or self.gpus or self.glibc)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """What was chosen, from which lock, and `here`: this machine, which need not be the one it was chosen for."""
+
+    profile: Profile
+    plan: Plan
+    locked: LockedVariant
+    here: HostFacts
+    warnings: tuple[Caution, ...]
+
+
+def run(
+    world: World,
+    name: str,
+    *,
+    path: str | Path | None = None,
+    host_files: Sequence[Path] = (),
+    driver: str | None = None,
+    gpus: Sequence[str] = (),
+    glibc: str | None = None,
+    backend: str | None = None,
+    policy: Policy | None = None,
+    python: str | None = None,
+    offline: bool | None = None,
+    frozen: bool = False,
+    verify: bool = True,
+    level: Level = "kernels",
+) -> Installed:
+    """Install a profile; `policy`, `offline` and `path` default to the settings, the path then to `.envlock/<profile>`.
+
+    An environment that fails its verification is in the answer, and not switched to. Raises `Refused`
+    (`no-compatible-backend`, `variant-not-locked`, `lock-stale`, `hash-mismatch`, `integrity-failed`, …), `WorldFailed`
+    (`python-missing`, `target-busy`, `target-foreign`, `network`, `disk-full`, …), `Misuse` for what cannot be read.
+    """
+    asked = _Asked(
+        name=name,
+        host_files=host_files,
+        driver=driver,
+        gpus=gpus,
+        glibc=glibc,
+        backend=backend,
+        policy=policy or world.config.driver_policy,
+        python=python,
+        offline=world.config.offline if offline is None else offline,
+        frozen=frozen,
+    )
+    world.reporter.stage(f"Choosing a build of {name}")
+    choice = _choose(world, asked)
+    world.reporter.stage(_said(choice))
+    for warning in choice.warnings:
+        world.reporter.warn(warning)
+    place = world.cwd / (path or world.config.path or HOME / choice.profile.name)
+    try:
+        done = _put(world, choice, place.expanduser(), offline=asked.offline, proven=verify, level=level)
+    except EnvlockError as error:
+        raise _named(error, name) from error
+    return replace(done, warnings=(*choice.warnings, *done.warnings))
+
+
+# ---- choosing -----------------------------------------------------------------------------------------------------
+
+
+def _choose(world: World, asked: _Asked) -> _Choice:
+    file = store.profile_file(asked.name, world.cwd)
+    wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
+    known = facts.parse(store.facts_texts())
+    machines = detect.hosts(world, host_files=asked.host_files, driver=asked.driver, gpus=asked.gpus, glibc=asked.glibc)
+    (here,) = detect.hosts(world) if asked.elsewhere else machines
+    decision = choose.backend(wanted, machines, known, policy=asked.policy, only=asked.backend, offline=asked.offline)
+    if decision.backend is None:
+        raise _incompatible(decision)
+    found = store.lock_file(wanted.name, world.cwd)
+    held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd)) if found else None
+    chosen = plan.variant(decision, wanted, held, machines, python=asked.python, offline=asked.offline)
+    locked = _locked(held, chosen, wanted)
+    stale = _stale(world, wanted, known, held, frozen=asked.frozen)
+    warnings = (*decision.warnings, *chosen.warnings, *stale)
+    return _Choice(profile=wanted, plan=chosen, locked=locked, here=here, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _locked(held: Lock | None, chosen: Plan, wanted: Profile) -> LockedVariant:
+    variants = held.variants if held else ()
+    found = next((row for row in variants if row.variant == chosen.variant), None)
+    if found is None:
+        name = chosen.variant.name if chosen.variant else "the chosen variant"
+        there = ", ".join(row.variant.name for row in variants) or "nothing"
+        raise Refused(
+            f"`{name}` of `{wanted.name}` is not locked",
+            code="variant-not-locked",
+            problems=(Problem(message=f"locked: {there}"),),
+            hint=f"envlock lock {wanted.name}",
+        )
+    return found
+
+
+def _stale(world: World, wanted: Profile, known: Facts, held: Lock | None, *, frozen: bool) -> tuple[Caution, ...]:
+    moved = lock.moved(held, locking.inputs(world, wanted, known)) if held else ()
+    if not moved:
+        return ()
+    message = f"the lock of `{wanted.name}` is out of date: {', '.join(moved)} moved"
+    if frozen:
+        return (Caution(code="lock-stale", message=f"{message}; installed as it is"),)
+    problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
+    raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {wanted.name}")
+
+
+def _incompatible(decision: Decision) -> Refused:
+    return Refused(
+        f"no backend of `{decision.profile}` fits this machine",
+        code="no-compatible-backend",
+        problems=tuple(_refusal(row) for row in decision.refused),
+        hint=f"envlock plan {decision.profile}",
+    )
+
+
+def _refusal(row: Refusal) -> Problem:
+    what = f"{row.code} ({row.package})" if row.package else row.code
+    return Problem(message=f"{what}, have {row.have}" if row.have else what, key=row.backend, expected=row.need)
+
+
+def _said(choice: _Choice) -> str:
+    """Return in words which build is taken, and why that one."""
+    variant = choice.locked.variant
+    if variant.backend != "cpu":
+        driver = choice.here.driver.version or choice.here.driver.library if choice.here.driver else None
+        return f"Taking {variant.name}: " + (f"driver {driver}" if driver else "for a machine with a GPU, not this one")
+    reason = "asked for by name" if choice.here.driver else "no NVIDIA driver here"
+    return f"Taking {variant.name}, a build that computes on the CPU: {reason}"
+
+
+# ---- doing --------------------------------------------------------------------------------------------------------
+
+
+def _put(world: World, choice: _Choice, path: Path, *, offline: bool, proven: bool, level: Level) -> Installed:
+    tools = Tools(
+        run=world.run,
+        environ=world.environ,
+        index=world.config.index_url("pypi"),
+        offline=offline,
+        stage=world.reporter.stage,
+        log=world.reporter.log,
+        hashes=hashes.place(world.environ),
+    )
+
+    def prove(root: Path, depth: Level) -> Verified:
+        return verifying.check(world, root, level=depth, path=path, host=choice.here)
+
+    wanted = placement.Wanted(
+        path=path,
+        profile=choice.profile.name,
+        locked=choice.locked,
+        host=choice.here,
+        python=lambda: _python(world, choice.locked.variant.python, tools, near=path.parent),
+        prove=prove if proven else None,
+        level=level,
+    )
+    return placement.put(world, wanted, tools)
+
+
+def _python(world: World, version: str, tools: Tools, *, near: Path) -> Path:
+    """Return an interpreter of this machine, else one that uv fetches."""
+    world.reporter.stage(f"Looking for Python {version}")
+    found = interpreters.find(run=world.run, environ=world.environ, note=world.reporter.log)
+    chosen = interpreters.choose_for(version, found)
+    if chosen is not None:
+        world.reporter.log(f"Python {chosen.version} from {chosen.origin}: {chosen.path}")
+        return chosen.path
+    looked = tuple(Problem(message=f"{row.version}, from {row.origin}", file=str(row.path)) for row in found)
+    looked = (Problem(message="looked on PATH and at what pyenv, uv and conda have installed; found:"), *looked)
+    if tools.offline:
+        raise _no_python(version, "and offline none is fetched", looked)
+    world.reporter.stage(f"Fetching Python {version}")
+    try:
+        return env.fetch_python(version, tools, home=near)
+    except WorldFailed as error:
+        raise _no_python(version, "and uv could not fetch one", (*looked, *error.problems)) from error
+
+
+def _no_python(version: str, why: str, problems: tuple[Problem, ...]) -> WorldFailed:
+    return WorldFailed(
+        f"there is no Python {version} here, {why}",
+        code="python-missing",
+        problems=problems,
+        hint=f"uv python install {version}",
+    )
+
+
+def _named(error: EnvlockError, name: str) -> EnvlockError:
+    """Return the error with the profile's name in its hint: the parts that raise do not know it."""
+    hint = error.hint and error.hint.replace("PROFILE", name)
+    return type(error)(error.message, code=error.code, problems=error.problems, hint=hint)
