@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 TAIL_LINES = 8
 LINE_CHARS = 240
-REAP_SECONDS = 5.0
+REAP_SECONDS = 2.0
 CONTEXT_SECONDS = 60.0  # creating a CUDA context takes a second or two, more on machines with many GPUs
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -629,6 +629,7 @@ def triton(lab: Lab) -> None:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
         globals()["tl"] = importlib.import_module("triton.language")
+        _add_kernel.__annotations__["BLOCK"] = tl.constexpr  # text until here, and Triton 3.0 does not read text
         kernel = importlib.import_module("triton").jit(_add_kernel)
         left, right = lab.normal(1000, seed=8).to(lab.device), lab.normal(1000, seed=9).to(lab.device)
         out = lab.torch.zeros_like(left)
@@ -638,15 +639,19 @@ def triton(lab: Lab) -> None:
 
 def compile_(lab: Lab) -> None:
     """Compile a fused kernel with torch.compile from a cold cache, and run it."""
-    if lab.torch.cuda.get_device_capability(0) < (7, 0):
+    torch, numpy = lab.torch, lab.numpy
+    if torch.cuda.get_device_capability(0) < (7, 0):
         raise Absent("Triton needs compute capability 7.0")
     _need_compiler()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.environ["TRITON_CACHE_DIR"] = cache
-        function = lab.torch.compile(lambda x: lab.torch.sin(x) + lab.torch.cos(x))
+        function = torch.compile(lambda x: torch.sin(x) + torch.cos(x), fullgraph=True)
         x = lab.normal(64, 64, seed=10)
-        want = lab.numpy.sin(lab.exact(x)) + lab.numpy.cos(lab.exact(x))
-        lab.within("error", lab.apart(function(x.to(lab.device)), want), FP32)
+        lab.within(
+            "error", lab.apart(function(x.to(lab.device)), numpy.sin(lab.exact(x)) + numpy.cos(lab.exact(x))), FP32
+        )
+        # Where Dynamo gives up it runs the function as it stands, which is right, and proves nothing.
+        lab.holds("code was generated", true=any(Path(cache).rglob("*.py")))
 
 
 # ---- kernels: bitsandbytes ------------------------------------------------------------------------------------
@@ -881,6 +886,7 @@ def _adamw(numpy: Any, start: Any, gradients: Sequence[Any]) -> Any:
 
 TORCH: tuple[str, ...] = ("torch", "numpy")
 BNB: tuple[str, ...] = (*TORCH, "bitsandbytes")
+LINEAR: tuple[str, ...] = (*BNB, "kernels.nf4", "kernels.double-quant")
 CPU_FLAGS = ("avx512_bf16",)
 
 # What a check needs: distributions (no row where the request has them not), "cuda" (skipped on a CPU), a CPU flag
@@ -899,12 +905,12 @@ CHECKS: dict[str, tuple[Callable[[Lab], None], tuple[str, ...]]] = {
     "kernels.compile": (compile_, (*TORCH, "triton", "cuda", "kernels.triton")),
     "kernels.nf4": (nf4, BNB),
     "kernels.fp4": (fp4, BNB),
-    "kernels.double-quant": (double_quant, (*BNB, "kernels.nf4")),
     "kernels.int8-blockwise": (int8_blockwise, BNB),
     "kernels.llm-int8": (llm_int8, BNB),
-    "kernels.linear4bit-forward": (linear4bit_forward, (*BNB, "kernels.nf4")),
-    "kernels.linear4bit-backward": (linear4bit_backward, (*BNB, "kernels.nf4")),
-    "kernels.linear4bit-packed": (linear4bit_packed, (*BNB, "avx512_bf16", "kernels.nf4")),
+    "kernels.double-quant": (double_quant, (*BNB, "kernels.nf4", "kernels.int8-blockwise")),
+    "kernels.linear4bit-forward": (linear4bit_forward, LINEAR),
+    "kernels.linear4bit-backward": (linear4bit_backward, LINEAR),
+    "kernels.linear4bit-packed": (linear4bit_packed, (*LINEAR, "avx512_bf16")),
     "kernels.adamw8bit": (adamw8bit, BNB),
 }
 
@@ -967,8 +973,9 @@ class Survey:
 
     def _import(self) -> None:
         pending = tuple(self.imports.values())
+        silence = max(self.limits["import"], self.limits["check"] + 2 * REAP_SECONDS)  # during a check it says nothing
         while pending:
-            ended = fork(functools.partial(self._work, pending), self.limits["import"])
+            ended = fork(functools.partial(self._work, pending), silence)
             if self._learn(ended):
                 return
             tried = ended.heard("importing")
