@@ -31,7 +31,7 @@ def hosts(
     """
     gpu_cc = _capabilities()
     if host_files:
-        read = [host.parse(store.read_text(world.cwd / file), str(file)) for file in host_files]
+        read = [host.parse(store.read_text(world.cwd / file, what="host file"), str(file)) for file in host_files]
         machines = [host.name_capabilities(machine, gpu_cc) for machine in read]
     else:
         machines = [_sensed(world, gpu_cc)]
