@@ -16,6 +16,9 @@ import pytest
 
 from envlock.probe import script
 
+# Python 3.12 and later warn of a fork beside threads; those of other tests are not these children's concern.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 TREE = ast.parse(Path(script.__file__).read_text(encoding="utf-8"), feature_version=(3, 8))
 
 # ---- the file -------------------------------------------------------------------------------------------------
