@@ -179,9 +179,16 @@ class Facts:
         """Return the row of a bitsandbytes release."""
         return next((row for row in self.bitsandbytes if row.bitsandbytes == version), None)
 
-    def library(self, release: Bitsandbytes, backend: str, highest: Capability) -> Library | None:
-        """Return what bitsandbytes loads for a backend when `highest` is the best visible GPU; None if nothing fits."""
-        cuda = _loaded(release, _cuda(backend))
+    def loaded(self, release: Bitsandbytes, backend: str) -> str | None:
+        """Return the CUDA version (`"121"`) of the library that a release loads for a backend; None if it has none."""
+        cuda = _cuda(backend)
+        if cuda in release.cuda:
+            return cuda
+        same = [other for other in release.cuda if other[:-1] == cuda[:-1]] if release.selects == "nearest" else []
+        return min(same, key=lambda other: abs(int(other) - int(cuda)), default=None)
+
+    def library(self, release: Bitsandbytes, cuda: str, highest: Capability) -> Library | None:
+        """Return the library of a CUDA version that is loaded when `highest` is the best visible GPU."""
         plain = release.split is not None and highest < capability(release.split)
         rows = (
             row
@@ -247,13 +254,6 @@ def _cuda(backend: str) -> str:
     return backend.removeprefix("cu") if backend.startswith("cu") else ""
 
 
-def _loaded(release: Bitsandbytes, cuda: str) -> str | None:
-    if release.selects == "exact" or cuda in release.cuda:
-        return cuda
-    same = [other for other in release.cuda if other[:-1] == cuda[:-1]]
-    return min(same, key=lambda other: abs(int(other) - int(cuda)), default=None)
-
-
 def _toml(name: str, text: str) -> Mapping[str, Any]:
     try:
         table: Mapping[str, Any] = tomllib.loads(text)
@@ -269,7 +269,7 @@ def _row(kind: type[AnyRow], raw: Mapping[str, Any], hints: Mapping[str, object]
         raise _invalid(where, f"keys missing or unknown: {', '.join(sorted(wrong))}")
     if raw["status"] not in STATUSES:
         raise _invalid(where, f"status {raw['status']!r} is none of {', '.join(STATUSES)}")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
     for key, value in values.items():
         if not _fits(value, hints[key]):
             raise _invalid(where, f"{key} = {value!r} has the wrong type")

@@ -43,7 +43,7 @@ def run(
         offline=apart,
     )
     locked = _lock(wanted.name, world.cwd)
-    return Planned(plan=plan.variant(decision, wanted, locked, machines, python=python, offline=apart))
+    return Planned(plan=plan.variant(decision, wanted, locked, machines, python=python))
 
 
 def _lock(name: str, cwd: Path) -> Lock | None:
