@@ -176,24 +176,20 @@ def exit_code(answer: Verified) -> int:
 def sentence(answer: Verified) -> str:
     """Say for a person what was proven, and beside it what was not; never more than ran."""
     first = root(answer.checks)
-    match answer.verdict:
-        case "failed":
-            return f"failed: {first.id}" + (f": {first.message}" if first.message else "") if first else "failed"
-        case "could-not-run":
-            return "could not be verified: " + _reason(answer.checks)
-        case "verified-on-gpu":
-            return _joined(["verified on GPU", *_unchecked(answer.checks)])
-        case "verified-on-cpu":
-            return _joined(_cpu(answer))
+    if first is not None:
+        return f"failed: {first.id}" + (f": {first.message}" if first.message else "")
+    if answer.verdict == "could-not-run":
+        return "could not be verified: " + _reason(answer.checks)
+    proven = ["verified on GPU"] if answer.verdict == "verified-on-gpu" else _cpu(answer)
+    return "; ".join([*proven, *_unchecked(answer.checks)])
 
 
 def _cpu(answer: Verified) -> list[str]:
-    ran = any(check.id.startswith("kernels.") and check.status == "pass" for check in answer.checks)
     if answer.level == "quick":
-        return ["machine and files verified; nothing was run"]
-    if not ran:
-        return ["verified; no kernels checked", *_unchecked(answer.checks)]
-    return ["verified on CPU", "GPU checks not run", *_unchecked(answer.checks)]
+        return ["machine and files verified", "nothing was run"]
+    if any(check.id.startswith("kernels.") and check.status == "pass" for check in answer.checks):
+        return ["verified on CPU", "GPU checks not run"]
+    return ["verified", "no kernels checked"]
 
 
 def _unchecked(checks: Iterable[Check]) -> list[str]:
@@ -204,7 +200,3 @@ def _unchecked(checks: Iterable[Check]) -> list[str]:
 def _reason(checks: Iterable[Check]) -> str:
     messages = (check.message for check in ordered(checks) if check.status in {"skip", "warn"} and check.message)
     return next(messages, "nothing could be started in this environment")
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "; ".join(parts)

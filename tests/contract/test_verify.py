@@ -233,6 +233,16 @@ def test_a_record_that_cannot_be_read(place: Place) -> None:
     assert caught.value.code == "env-unreadable"
 
 
+@pytest.mark.parametrize("setting", ["elsewhere", "./elsewhere", ".envlock/../elsewhere"])
+def test_the_configured_path_is_the_one_when_nothing_is_named(place: Place, setting: str) -> None:
+    (place.cwd / "elsewhere").symlink_to(place.root())
+    settings = config.resolve(flags={}, environ={"ENVLOCK_PATH": setting}, table={}, table_file=None)
+    answer = verify.run(replace(place.world, config=settings), level="quick")
+    assert Path(place.cwd, answer.path).samefile(place.cwd / "elsewhere")
+    with pytest.raises(Misuse):
+        verify.run(replace(place.world, config=settings), "none", level="quick")
+
+
 # ---- spoilt -------------------------------------------------------------------------------------------------------
 
 
@@ -396,6 +406,13 @@ def test_what_cannot_be_asked(place: Place, asked: dict[str, object], code: str)
         verify.run(place.world, **asked)  # type: ignore[arg-type]
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def test_an_environment_of_which_nothing_is_ever_imported(place: Place) -> None:
+    place.rewrite(packages={"plain": "1.0"})
+    answer = verify.run(place.world)
+    assert answer.verdict == "verified-on-cpu"
+    assert not [check for check in answer.checks if check.id.startswith(("import.", "kernels."))]
 
 
 def test_a_gpu_that_is_required_and_not_used_is_a_failure(place: Place) -> None:

@@ -200,6 +200,7 @@ GEMM = check("kernels.gemm-fp32")
             "failed: integrity.record: 2 files differ",
         ),
         (verified("failed", [check("kernels.nf4", "fail")]), "failed: kernels.nf4"),
+        (verified("verified-on-cpu", [NF4]), "verified; no kernels checked; 4-bit not checked"),
         (verified("could-not-run", [check("import.probe", "skip", "it hung")]), "could not be verified: it hung"),
         (verified("could-not-run"), "could not be verified: nothing could be started in this environment"),
     ],

@@ -231,6 +231,18 @@ def test_a_cache_that_cannot_be_written_is_done_without(env: Path, tmp_path: Pat
     assert statuses(integrity.check(env, EXPECTED, cache=tmp_path / "file" / "hashes")) == {}
 
 
+def test_a_folder_in_the_place_of_the_cache_is_left_alone(env: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    assert statuses(integrity.check(env, EXPECTED, cache=cache)) == {}
+    assert list(cache.parent.iterdir()) == [cache]
+
+
+def test_a_file_that_goes_away_meanwhile_is_an_answer(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    reading = hashes.read([hashes.File(path=gone, algorithm="sha256", size=1)])[gone]
+    assert (reading.digest, reading.error) == (None, "No such file or directory")
+
+
 def test_the_cache_is_replaced_in_one_step(env: Path, cache: Path) -> None:
     integrity.check(env, EXPECTED, cache=cache)
     assert list(cache.parent.iterdir()) == [cache]
@@ -474,6 +486,11 @@ def test_an_interpreter_that_is_gone(env: Path) -> None:
     (env / "bin" / "python").symlink_to("/nowhere/python3")
     found = by_name(integrity.check(env, EXPECTED))["interpreter"]
     assert (found.status, found.have) == ("fail", "nothing that starts at /nowhere/python3")
+
+
+def test_an_interpreter_that_was_deleted(env: Path) -> None:
+    (env / "bin" / "python").unlink()
+    assert statuses(integrity.check(env, EXPECTED)) == {"interpreter": "fail"}
 
 
 def launch(env: Path, interpreter: Path) -> None:
