@@ -139,6 +139,8 @@ def _only(among: Sequence[str], some: Sequence[str]) -> str:
 
 
 def _array(key: str, rows: Sequence[str]) -> list[str]:
+    if len(rows) == 1:
+        return [f"{key} = [{{ {rows[0]} }}]"]
     return [f"{key} = [", *(f"    {{ {row} }}," for row in rows), "]"]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from envlock.model import BackendSpec, Profile, Source, Variant
@@ -18,6 +19,7 @@ __all__ = [
     "Resolution",
     "building",
     "name",
+    "pin",
     "pyproject",
     "resolution",
     "snapshot",
@@ -75,6 +77,13 @@ def spec_of(profile: Profile, backend: str) -> BackendSpec:
     return found
 
 
+def pin(spec: BackendSpec, package: str) -> str | None:
+    """Return the version a backend pins a package to with `==`; None where it is not named, or not pinned."""
+    asked = [one for one in map(Requirement, spec.requires) if canonicalize_name(one.name) == package]
+    exact = [each.version for one in asked for each in one.specifier if each.operator == "=="]
+    return exact[0] if exact else None
+
+
 def resolution(profile: Profile, variant: Variant, pins: Mapping[str, str]) -> Resolution:
     """Return the question whose answer is that variant's packages."""
     spec = spec_of(profile, variant.backend)
@@ -114,10 +123,15 @@ def pyproject(asked: Resolution) -> str:
         'version = "0"',
         f'requires-python = "=={asked.python}.*"',
         "dependencies = [",
-        *(f"    {json.dumps(one, ensure_ascii=False)}," for one in asked.requires),
+        *(f"    {_quoted(one)}," for one in asked.requires),
         "]",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML basic string: a JSON one, but for the one character that TOML wants escaped as well."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _sources(spec: BackendSpec) -> tuple[tuple[Source, tuple[str, ...]], ...]:

@@ -40,7 +40,7 @@ _PYLOCK: Final = "pylock.toml"
 _PLAIN: Final = "requirements.txt"
 _INDEX: Final = "pypi"
 _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==(?P<version>\S+)")
-_VIA: Final = re.compile(r"\s+#(?: via)?\s+(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<file> \(.+\))?")
+_VIA: Final = re.compile(r" +#(?: via |   )(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<file> \(.+\))?")
 _CONFLICT: Final = "No solution found when resolving"
 _REFUSED_ADDRESS: Final = re.compile(r"40[13] (?:Unauthorized|Forbidden)")
 _NOT_CACHED: Final = re.compile(r"network was disabled|not found in the cache")

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from envlock import lock
+from envlock.errors import Misuse, Problem, Refused
+from envlock.model import Artifact, Change, Floors, Inputs, Lock, LockedPackage, LockedVariant, Source, Variant
+
+INPUTS = Inputs(profile="sha256:" + "a" * 64, facts="sha256:" + "b" * 64, engine="uv-0")
+FLOORS = Floors(driver="525.60.13", driver_windows="527.41", glibc="2.17", sm=("5.0", "9.0"))
+NOTHING = Floors(driver=None, driver_windows=None, glibc=None, sm=())
+
+
+def artifact(file: str, digit: str = "1", *, size: int | None = 10, index: str = "pypi") -> Artifact:
+    return Artifact(index=index, file=file, sha256=digit * 64, size=size)
+
+
+def package(name: str, version: str, *artifacts: Artifact, why: tuple[str, ...] = ("profile",)) -> LockedPackage:
+    files = artifacts or (artifact(f"{name}-{version}-py3-none-any.whl"),)
+    return LockedPackage(name=name, version=version, artifacts=files, why=why)
+
+
+def variant(
+    name: str,
+    *packages: LockedPackage,
+    python: str = "3.10",
+    source: Source = "pypi",
+    build: tuple[LockedPackage, ...] = (),
+    floors: Floors = FLOORS,
+) -> LockedVariant:
+    backend = name.partition("-")[0]
+    what = Variant(name=name, backend=backend, source=source, python=python, platform="linux-x86_64")
+    return LockedVariant(variant=what, floors=floors, packages=packages, build=build)
+
+
+NUMPY = package(
+    "numpy",
+    "1.26.4",
+    artifact("numpy-1.26.4-cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "2"),
+    artifact("numpy-1.26.4-cp310-cp310-manylinux_2_28_x86_64.whl", "3", size=None),
+    why=("peft", "profile"),
+)
+OLD = package("old", "1.0", artifact("old-1.0.tar.gz", "4"))
+SMALL = Lock(
+    profile="demo",
+    inputs=INPUTS,
+    variants=(
+        variant("cu121-pypi", NUMPY, OLD, package("torch", "2.4.1"), build=(package("wheel", "0.43.0"),)),
+        variant("cpu-pypi", replace(NUMPY, why=("profile",)), package("torch", "2.8.0"), floors=NOTHING, python="3.11"),
+    ),
+)
+TEXT = lock.render(SMALL)
+
+
+def refusal(text: str) -> Misuse:
+    with pytest.raises(Misuse) as caught:
+        lock.parse(text, "lockfiles/demo.lock")
+    return caught.value
+
+
+def problems(text: str) -> tuple[Problem, ...]:
+    error = refusal(text)
+    assert error.code == "lock-invalid"
+    assert error.hint == "envlock lock demo"
+    return error.problems
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_is_read_back_as_it_was() -> None:
+    assert lock.parse(TEXT, "demo.lock") == SMALL
+    assert lock.render(lock.parse(TEXT, "demo.lock")) == TEXT
+    assert lock.parse(TEXT.replace("\n", "\r\n"), "demo.lock") == SMALL
+
+
+def test_the_text_is_this() -> None:
+    one = Lock(profile="demo", inputs=INPUTS, variants=(variant("cpu-pypi", NUMPY, floors=NOTHING),))
+    assert lock.render(one).splitlines() == [
+        "# Written by `envlock lock demo`, which is also the way to change it: an edit by hand is refused.",
+        "schema = 1",
+        'digest = "b83a51e6b534879b24bf32891a26bbb95c00481fc85144b7e31d07524b8a335d"',
+        'profile = "demo"',
+        "",
+        "[inputs]",
+        f'profile = "sha256:{"a" * 64}"',
+        f'facts = "sha256:{"b" * 64}"',
+        'engine = "uv-0"',
+        "",
+        "[variant.cpu-pypi]",
+        'backend = "cpu"',
+        'source = "pypi"',
+        'python = "3.10"',
+        'platform = "linux-x86_64"',
+        "sm = []",
+        "",
+        "[[package]]",
+        'name = "numpy"',
+        'version = "1.26.4"',
+        'variants = ["cpu-pypi"]',
+        'why = [{ by = ["peft", "profile"] }]',
+        "files = [",
+        f'    {{ index = "pypi", file = "{NUMPY.artifacts[0].file}", sha256 = "{"2" * 64}", size = 10 }},',
+        f'    {{ index = "pypi", file = "{NUMPY.artifacts[1].file}", sha256 = "{"3" * 64}" }},',
+        "]",
+    ]
+
+
+def test_a_release_stands_once_and_says_what_is_for_whom() -> None:
+    assert TEXT.count('name = "numpy"') == 1
+    assert '{ by = ["peft", "profile"], variants = ["cu121-pypi"] },' in TEXT
+    assert '{ by = ["profile"], variants = ["cpu-pypi"] },' in TEXT
+    assert TEXT.count('name = "torch"') == 2
+
+
+def test_one_file_name_with_other_bytes_is_another_file() -> None:
+    here = package("torch", "2.5.1", artifact("torch-2.5.1+cu121-cp310-cp310-linux_x86_64.whl", "1", index="cu121"))
+    there = package("torch", "2.5.1", artifact("torch-2.5.1+cu121-cp310-cp310-linux_x86_64.whl", "2", index="full"))
+    both = Lock(
+        profile="demo", inputs=INPUTS, variants=(variant("cu121", here, source="index"), variant("full", there))
+    )
+    assert lock.parse(lock.render(both), "demo.lock") == both
+
+
+def test_a_lock_without_variants_is_a_lock() -> None:
+    empty = Lock(profile="qwen2.5", inputs=INPUTS, variants=())
+    assert lock.parse(lock.render(empty), "qwen2.5.lock") == empty
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+def test_an_edit_by_hand_is_told() -> None:
+    error = refusal(TEXT.replace('version = "2.8.0"', 'version = "2.8.1"'))
+    assert (error.code, error.exit, error.hint) == ("lock-edited", 2, "envlock lock demo")
+
+
+def test_even_a_comment_is_an_edit() -> None:
+    assert refusal(TEXT + "# mine\n").code == "lock-edited"
+
+
+def test_a_newer_schema_is_not_guessed_at() -> None:
+    error = refusal(TEXT.replace("schema = 1", "schema = 2\nnew = true"))
+    assert (error.code, error.hint) == ("lock-newer", "envlock lock demo --upgrade")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\0", "{}", "schema = 1", "[[package]]\n" * 3, "schema = true\n", "package = 1\n"]
+)
+def test_garbage_is_refused(text: str) -> None:
+    assert problems(text)
+
+
+def test_broken_toml_names_its_line() -> None:
+    (problem,) = problems(TEXT.replace("[inputs]", "[inputs"))
+    assert (problem.file, problem.line) == ("lockfiles/demo.lock", 6)
+
+
+def test_endless_nesting_is_refused() -> None:
+    assert refusal("a = " + "[" * 100_000).code == "lock-invalid"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "key"),
+    [
+        ("4" * 64, "4" * 63, "package[1].files[0].sha256"),
+        ("4" * 64, "G" * 64, "package[1].files[0].sha256"),
+        ('file = "old-1.0.tar.gz"', 'file = "../old-1.0.tar.gz"', "package[1].files[0].file"),
+        ('file = "old-1.0.tar.gz"', 'file = "a/old-1.0.tar.gz"', "package[1].files[0].file"),
+        ('file = "old-1.0.tar.gz"', 'file = "..\\\\old-1.0.zip"', "package[1].files[0].file"),
+        ('file = "old-1.0.tar.gz"', 'file = "old-1.0.exe"', "package[1].files[0].file"),
+        ('file = "old-1.0.tar.gz", ', "", "package[1].files[0].file"),
+        ('name = "old"', 'name = "Old_One"', "package[1].name"),
+        ('name = "old"', 'name = "old --index-url=x"', "package[1].name"),
+        ('name = "old"', 'nmae = "old"', "package[1].nmae"),
+        ('name = "old"\nversion = "1.0"', 'name = "old"\nversion = "1.0 # x"', "package[1].version"),
+        ('variants = ["cu121-pypi"]\nwhy', 'variants = ["cu118"]\nwhy', "package[1].variants"),
+        ('variants = ["cu121-pypi"]\nwhy', "variants = []\nwhy", "package[1].variants"),
+        (
+            'sha256 = "' + "4" * 64 + '", size = 10',
+            'sha256 = "' + "4" * 64 + '", size = -1',
+            "package[1].files[0].size",
+        ),
+        ('source = "pypi"', 'source = "conda"', "variant.cu121-pypi.source"),
+        ('python = "3.10"', 'python = "3.10.4"', "variant.cu121-pypi.python"),
+        ('glibc = "2.17"', 'glibc = "2.x"', "variant.cu121-pypi.glibc"),
+        ('sm = ["5.0", "9.0"]', 'sm = ["5.0", 9]', "variant.cu121-pypi.sm[1]"),
+        ('engine = "uv-0"', 'engine = ""', "inputs.engine"),
+        ('engine = "uv-0"', 'engine = "uv-0"\nhost = "x"', "inputs.host"),
+        ('profile = "demo"', 'profile = "../demo"', "profile"),
+        ("schema = 1", "schema = 0", "schema"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key_and_line(was: str, now: str, key: str) -> None:
+    assert was in TEXT
+    found = problems(TEXT.replace(was, now, 1))
+    assert key in [problem.key for problem in found]
+    rows = TEXT.splitlines()
+    line = next(problem.line for problem in found if problem.key == key)
+    assert line is None or rows[line - 1].startswith(("[", key.partition(".")[0]))
+    assert line is not None or key.startswith("inputs")
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    text = TEXT.replace("4" * 64, "x").replace('engine = "uv-0"', "").replace('python = "3.11"', "python = 3")
+    assert {problem.key for problem in problems(text)} == {
+        "package[1].files[0].sha256",
+        "inputs.engine",
+        "variant.cpu-pypi.python",
+    }
+
+
+def test_a_file_for_nobody_leaves_a_variant_without_one() -> None:
+    text = TEXT.replace('files = [{ index = "pypi", file = "old', 'files = []\nfile = [{ x = "old')
+    assert "package[1].files" in {problem.key for problem in problems(text)}
+
+
+# ---- pick -----------------------------------------------------------------------------------------------------------
+
+
+MANY = package(
+    "many",
+    "1.0",
+    artifact("many-1.0-cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "1"),
+    artifact("many-1.0-cp310-cp310-manylinux_2_28_x86_64.whl", "2"),
+    artifact("many-1.0-cp38-abi3-manylinux1_x86_64.whl", "3"),
+    artifact("many-1.0-py3-none-any.whl", "4"),
+    artifact("many-1.0-cp311-cp311-manylinux_2_17_aarch64.whl", "5"),
+)
+
+
+@pytest.mark.parametrize(
+    ("python", "platform", "glibc", "digit"),
+    [
+        ("3.10", "linux-x86_64", "2.35", "2"),
+        ("3.10", "linux-x86_64", "2.28", "2"),
+        ("3.10", "linux-x86_64", "2.27", "1"),
+        ("3.10", "linux-x86_64", None, "2"),
+        ("3.10", "linux-x86_64", "2.16", "3"),
+        ("3.12", "linux-x86_64", "2.35", "3"),
+        ("3.12", "linux-x86_64", "2.4", "4"),
+        ("3.11", "linux-aarch64", "2.35", "5"),
+        ("3.12", "linux-aarch64", "2.35", "4"),
+    ],
+)
+def test_the_best_wheel_for_a_machine(python: str, platform: str, glibc: str | None, digit: str) -> None:
+    assert lock.pick(MANY, python, platform, glibc).sha256 == digit * 64
+
+
+def test_the_nearest_python_wins() -> None:
+    files = [
+        artifact(f"m-1.0-{tag}-none-any.whl", digit) for tag, digit in (("py38", "1"), ("py310", "2"), ("py39", "3"))
+    ]
+    assert lock.pick(package("m", "1.0", *files), "3.10", "linux-x86_64", "2.31").sha256 == "2" * 64
+
+
+def test_a_wheel_goes_before_the_source_and_the_source_before_nothing() -> None:
+    both = package("both", "1.0", artifact("both-1.0.tar.gz", "1"), artifact("both-1.0-py3-none-any.whl", "2"))
+    assert lock.pick(both, "3.10", "linux-x86_64", "2.31").sha256 == "2" * 64
+    other = package("both", "1.0", artifact("both-1.0.tar.gz", "1"), artifact("both-1.0-cp39-cp39-win_amd64.whl", "2"))
+    assert lock.pick(other, "3.10", "linux-x86_64", "2.31").sha256 == "1" * 64
+
+
+def test_no_wheel_that_fits_is_said_with_the_machine_and_the_files() -> None:
+    new = package("new", "1.0", artifact("new-1.0-cp310-cp310-manylinux_2_28_x86_64.whl"), artifact("new-1-x.whl"))
+    with pytest.raises(Refused) as caught:
+        lock.pick(new, "3.10", "linux-x86_64", "2.17")
+    assert caught.value.code == "no-wheel-fits"
+    assert "glibc 2.17" in caught.value.message
+    assert [problem.key for problem in caught.value.problems] == [file.file for file in new.artifacts]
+
+
+# ---- two locks ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["profile", "facts", "engine"])
+def test_what_moved_is_named(name: str) -> None:
+    assert lock.moved(SMALL, INPUTS) == ()
+    assert lock.moved(SMALL, replace(INPUTS, **{name: "other"})) == (name,)
+
+
+def test_pins_are_the_versions_of_one_variant() -> None:
+    assert lock.pins(SMALL, "cu121-pypi") == {"numpy": "1.26.4", "old": "1.0", "torch": "2.4.1", "wheel": "0.43.0"}
+    assert lock.pins(SMALL, "cu118") == lock.pins(None, "cu121-pypi") == {}
+
+
+def test_differences_are_told_by_variant() -> None:
+    other = replace(NUMPY, artifacts=NUMPY.artifacts[:1])
+    new = replace(
+        SMALL,
+        variants=(
+            variant(
+                "cu121-pypi", other, package("new", "3"), package("torch", "2.4.2"), build=(package("wheel", "1"),)
+            ),
+            SMALL.variants[1],
+        ),
+    )
+    assert lock.diff(SMALL, SMALL) == ()
+    assert lock.diff(SMALL, new) == tuple(
+        Change(variant="cu121-pypi", package=name, was=was, now=now)
+        for name, was, now in (
+            ("new", None, "3"),
+            ("numpy", "1.26.4", "1.26.4, other files"),
+            ("old", "1.0", None),
+            ("torch", "2.4.1", "2.4.2"),
+            ("wheel (to build)", "0.43.0", "1"),
+        )
+    )
+    assert (
+        {change.was for change in lock.diff(None, SMALL)} == {change.now for change in lock.diff(SMALL, None)} == {None}
+    )
+
+
+# ---- what pip and uv take -------------------------------------------------------------------------------------------
+
+
+def test_requirements_hold_every_hash_and_how_to_install() -> None:
+    plain = variant("cpu-pypi", NUMPY, package("torch", "2.8.0"))
+    assert lock.requirements(plain, "demo").splitlines() == [
+        "# demo, variant cpu-pypi (linux-x86_64). Written by envlock; changed by `envlock lock` only.",
+        "# `envlock install demo` does all this, and verifies. By hand, here, for glibc systems with python3.10:",
+        "#   uv:  uv venv --python 3.10 && uv pip sync --python .venv --require-hashes requirements.txt",
+        "#   pip: python3.10 -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r requirements.txt",
+        "numpy==1.26.4 \\",
+        f"    --hash=sha256:{'2' * 64} \\",
+        f"    --hash=sha256:{'3' * 64}",
+        "    # via peft, profile",
+        "torch==2.8.0 \\",
+        f"    --hash=sha256:{'1' * 64}",
+        "    # via profile",
+    ]
+
+
+def test_sources_are_built_first_and_with_what_is_named() -> None:
+    text = lock.requirements(SMALL.variants[0], "demo")
+    assert "Built from source, with what build-requirements.txt names: old" in text
+    assert text.index("build-requirements.txt") < text.index("--no-build-isolation")
+    assert "--no-build-isolation" not in lock.requirements(SMALL.variants[1], "demo")
+    built = lock.build_requirements(SMALL.variants[0], "demo")
+    assert "to build old" in built
+    assert "\nwheel==0.43.0 \\\n" in built
+
+
+def test_a_lock_stands_beside_what_is_rendered_from_it() -> None:
+    assert list(lock.files(SMALL)) == [
+        "demo/cu121-pypi/requirements.txt",
+        "demo/cu121-pypi/build-requirements.txt",
+        "demo/cpu-pypi/requirements.txt",
+        "demo.lock",
+    ]
+    assert lock.files(SMALL)["demo.lock"] == TEXT
