@@ -244,6 +244,7 @@ class _Site:
             ("venv", *options, str(root)),
             what="creating the environment",
             place=self._root,
+            brief=True,
         )
 
     def _pip(self, verb: str, *arguments: str, what: str, names: Collection[str] = ()) -> Completed:
@@ -268,12 +269,14 @@ class _Site:
         )
 
 
-def _demand(tools: Tools, config: Sequence[str], arguments: Sequence[str], *, what: str, place: Path) -> Completed:
-    """Run uv; raise what it means if it fails."""
+def _demand(
+    tools: Tools, config: Sequence[str], arguments: Sequence[str], *, what: str, place: Path, brief: bool = False
+) -> Completed:
+    """Run uv, on a leash unless it is over in an instant; raise what it means if it fails."""
     uv, options = uv_binary.binary(tools.environ), (*config, "--color", "never", *arguments)
     tools.log(shlex.join((str(uv), *options)))
     env = uv_binary.environment(tools.environ, index=tools.index, offline=tools.offline)
-    done = tools.run(Command(argv=leash.argv(uv, options), env=env))
+    done = tools.run(Command(argv=(str(uv), *options) if brief else leash.argv(uv, options), env=env))
     if done.code != 0:
         raise uv_failures.explain(done, what=what, place=place, offline=tools.offline)
     return done
