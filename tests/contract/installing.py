@@ -127,12 +127,12 @@ class Install:
         )
         return placement.put(world, wanted, tools)
 
-    def start(self) -> subprocess.Popen[str]:
-        """Do it in a process of its own, which prints the generation, or the code of the error."""
+    def start(self, *around: str | Path) -> subprocess.Popen[str]:
+        """Do it in a process of its own, started by `around`; it prints the generation, or the code of the error."""
         order = pickle.dumps(self)
         environ = {**self.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.contract.installing", order.hex()],
+            [*around, sys.executable, "-m", "tests.contract.installing", order.hex()],
             cwd=ROOT,
             env=environ,
             stdout=subprocess.PIPE,

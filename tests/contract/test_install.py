@@ -435,6 +435,25 @@ def test_a_disk_that_is_too_small_is_known_before_anything_is_downloaded(
     assert tree(order.path) == []
 
 
+def test_a_disk_that_fills_up_on_the_way_is_said_so(
+    install: Installer, wheelhouse: Path, isolated_environ: dict[str, str], tmp_path: Path
+) -> None:
+    mounted = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "x", "/mnt"], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("this machine lets nobody mount a small disk")
+    big = package(make_wheel(wheelhouse, "big", "1.0", files={"big.py": f"X = {'x' * 8_000_000!r}\n"}))
+    unsized = replace(big, artifacts=tuple(replace(file, size=None) for file in big.artifacts))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    environ = {**isolated_environ, "UV_CACHE_DIR": str(disk / "cache")}
+    order = install(locked([unsized]), path=disk / "env", environ=environ)
+    mount = 'mount -t tmpfs -o size=4m x "$0" && "$@"; code=$?; ls -A "$0/env.envlock"; exit $code'
+    out, err = order.start("unshare", "-rm", "sh", "-c", mount, disk).communicate(timeout=60)
+    said, *left = out.splitlines()
+    assert said.startswith("disk-full: "), err
+    assert left == [".lock", ".state.json"]
+
+
 def stalled(order: Install, index: Index) -> subprocess.Popen[str]:
     """Start the install in another process and return once it waits for a download that does not come."""
     file = "/files/alpha-2.0-py3-none-any.whl"
