@@ -94,11 +94,12 @@ def select(
         if term not in names and not (term.partition(".")[0] in open_groups and term.partition(".")[2])
     ]
     if wrong:
-        problems = tuple(Problem(message=f"no check `{term}`{_near(term, names)}", key=flag) for flag, term in wrong)
+        said = [(flag, f"no check is called `{term}`{_near(term, names)}") for flag, term in wrong]
+        several = len(said) > 1
         raise Misuse(
-            f"no check is called `{wrong[0][1]}`{_near(wrong[0][1], names)}",
+            f"{len(said)} of the checks asked for do not exist" if several else said[0][1],
             code="check-unknown",
-            problems=problems,
+            problems=tuple(Problem(message=text, key=flag) for flag, text in said) if several else (),
             hint="envlock verify --json",
         )
     return Selection(only=tuple(only), skip=tuple(skip))

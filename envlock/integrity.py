@@ -237,11 +237,11 @@ def _same(one: str, other: str) -> bool:
 
 def _versions(wrong: Mapping[str, tuple[str, str]], count: int) -> Check:
     if not wrong:
-        return Check(id="integrity.versions", status="pass", message=f"{count} packages as locked")
+        return Check(id="integrity.versions", status="pass", message=f"{_count(count, 'package')} as locked")
     return Check(
         id="integrity.versions",
         status="fail",
-        message=f"{len(wrong)} of {count} packages are not as locked",
+        message=f"{len(wrong)} of {_count(count, 'package')} not as locked",
         have=_few([f"{name} {have}" for name, (have, _) in wrong.items()]),
         want=_few([f"{name} {want}" for name, (_, want) in wrong.items()]),
     )
@@ -352,19 +352,15 @@ def _read(unread: Mapping[str, list[_Claim]], tally: _Tally) -> dict[str, str]:
 
 def _record(tally: _Tally) -> Check:
     if not tally.faults:
-        read = f"{_gigabytes(tally.bytes_read)} of {_gigabytes(tally.bytes)} read"
-        return Check(id="integrity.record", status="pass", message=f"{tally.files} files as recorded, {read}")
+        read = f"{_size(tally.bytes_read)} of {_size(tally.bytes)} read"
+        return Check(id="integrity.record", status="pass", message=f"{_count(tally.files, 'file')} as recorded, {read}")
     return Check(
         id="integrity.record",
         status="fail",
-        message=f"{len(tally.faults)} files are not as their package recorded them",
+        message=f"{_count(len(tally.faults), 'file')} not as recorded by the package",
         have=_few([f"{fault.path} ({fault.owner}) {fault.what}" for fault in sorted(tally.faults)]),
-        want=f"{tally.files} files with the recorded size and sha256",
+        want="the recorded size and hash",
     )
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"
 
 
 # ---- strangers ----------------------------------------------------------------------------------------------------
@@ -381,7 +377,7 @@ def _strangers(
         return Check(
             id="integrity.strangers",
             status="fail",
-            message=f"{len(hooks)} files that no locked package brought run whenever Python starts here",
+            message=f"{_count(len(hooks), 'file')} of no locked package, run whenever Python starts here",
             have=_few(hooks),
             want="none",
         )
@@ -392,7 +388,7 @@ def _strangers(
         return Check(
             id="integrity.strangers",
             status="warn",
-            message=f"{len(extra)} packages and {len(files)} files are not from the lock",
+            message=f"{_count(len(extra), 'package')} and {_count(len(files), 'file')} not from the lock",
             have=_few(found),
             want="none",
         )
@@ -404,6 +400,20 @@ def _is_hook(path: str) -> bool:
     if not slash and head.endswith(".pth"):
         return True
     return head.partition(".")[0] in _HOOKS
+
+
+# ---- the words ----------------------------------------------------------------------------------------------------
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _size(count: int) -> str:
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} bytes"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -273,7 +273,7 @@ def test_the_command_that_repairs_names_a_path_of_its_own(place: Place) -> None:
 def test_deep_reads_what_the_cache_knows(place: Place) -> None:
     time.sleep(SETTLE_SECONDS)
     verify.run(place.world, level="quick")
-    assert "0.0 GB of" in (named(verify.run(place.world, level="quick"), "integrity.record").message or "")
+    assert "0 bytes of" in (named(verify.run(place.world, level="quick"), "integrity.record").message or "")
     assert statuses(verify.run(place.world, level="quick", deep=True)) == {}
 
 

@@ -305,7 +305,7 @@ def test_only_the_first_few_are_named_and_the_rest_is_counted(env: Path, site: P
     shutil.rmtree(site / "alpha")
     (site / "beta.py").unlink()
     record = by_name(integrity.check(env, EXPECTED))["record"]
-    assert record.message == "4 files are not as their package recorded them"
+    assert record.message == "4 files not as recorded by the package"
     assert (record.have or "").endswith("; and 1 more")
 
 
@@ -450,7 +450,7 @@ def test_files_of_no_package_are_named_and_counted(env: Path, site: Path) -> Non
         (site / "alpha" / f"stray{number}.py").write_text("", encoding="utf-8")
     found = by_name(integrity.check(env, EXPECTED))["strangers"]
     assert found.status == "warn"
-    assert found.message == "0 packages and 5 files are not from the lock"
+    assert found.message == "0 packages and 5 files not from the lock"
     assert found.have == "alpha/stray0.py; alpha/stray1.py; alpha/stray2.py; and 2 more"
 
 
@@ -463,7 +463,7 @@ def test_a_package_that_the_lock_does_not_name(env: Path) -> None:
 def test_a_package_without_hooks_that_the_lock_does_not_name(env: Path) -> None:
     found = by_name(integrity.check(env, {"beta": "2.0"}))["strangers"]
     assert (found.status, found.have) == ("warn", "alpha 1.0")
-    assert found.message == "1 packages and 0 files are not from the lock"
+    assert found.message == "1 package and 0 files not from the lock"
 
 
 def test_what_an_interrupted_pip_left_is_a_stranger_and_no_package(env: Path, site: Path) -> None:
