@@ -129,7 +129,7 @@ def _choose(world: World, asked: _Asked) -> _Choice:
         raise _incompatible(decision)
     found = store.lock_file(wanted.name, world.cwd)
     held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd)) if found else None
-    chosen = plan.variant(decision, wanted, held, machines, python=asked.python, offline=asked.offline)
+    chosen = plan.variant(decision, wanted, held, machines, python=asked.python)
     locked = _locked(held, chosen, wanted)
     stale = _stale(world, wanted, known, held, frozen=asked.frozen)
     warnings = (*decision.warnings, *chosen.warnings, *stale)
