@@ -160,10 +160,11 @@ def test_hints_name_the_profile(world: Worlds, project: Path) -> None:
     assert failure.value.hint == "envlock install small --path OTHER"
 
 
-def test_a_machine_that_nothing_fits_is_told_why(world: Worlds) -> None:
+def test_a_machine_that_nothing_fits_is_told_why(world: Worlds, project: Path) -> None:
     lock.run(world(), "small")
+    (project / "arm.json").write_text('{"schema": 1, "os": "linux", "arch": "aarch64", "glibc": "2.35"}')
     with pytest.raises(Refused) as refusal:
-        install.run(world(), "small", driver="550.54.15", gpus=["8.6"])
+        install.run(world(), "small", host_files=[Path("arm.json")])
     assert refusal.value.code == "no-compatible-backend"
     assert [problem.key for problem in refusal.value.problems] == ["cpu"]
     assert refusal.value.hint == "envlock plan small"
