@@ -67,6 +67,7 @@ class Index:
         """Take a free port at once; nothing is served before the `with` block begins."""
         self.directory = directory
         self.uploaded = uploaded if uploaded is not None else {}
+        self.cache_control = "max-age=600"  # of the pages; files never change
         self.hits: list[Hit] = []
         self._faults: dict[str, Fault] = {}
         self._fault_lock = threading.Lock()
@@ -232,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
             body, kind = json.dumps(document).encode(), JSON_TYPE
         else:
             body, kind = _html(document).encode(), HTML_TYPE
-        self._send(HTTPStatus.OK, kind, body, cut=cut, cache="max-age=600")
+        self._send(HTTPStatus.OK, kind, body, cut=cut, cache=self.server.index.cache_control)
 
     def _send(
         self, status: HTTPStatus, kind: str, body: bytes, *, cut: int | None = None, cache: str | None = None
