@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -51,7 +53,10 @@ def wanted(project: Path, *, alpha: str = "", python: str = HERE) -> None:
 
 @pytest.fixture
 def world(project: Path, index: Index, isolated_environ: dict[str, str]) -> Worlds:
-    def make(environ: Mapping[str, str] = isolated_environ, **flags: object) -> World:
+    # The Python that runs the tests is the one that is sure to be here.
+    plain = {**isolated_environ, "PATH": f"{sys.base_prefix}/bin{os.pathsep}{isolated_environ['PATH']}"}
+
+    def make(environ: Mapping[str, str] = plain, **flags: object) -> World:
         return World(
             run=proc.run,
             environ=environ,
