@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from envlock import choose, facts, lock, plan, profile, store
 from envlock.app import detect
 from envlock.app.world import World
-from envlock.model import Lock, Planned, Policy
+from envlock.model import Lock, Plan, Planned, Policy
 
 __all__ = ["run"]
 
@@ -43,7 +44,17 @@ def run(
         offline=apart,
     )
     locked = _lock(wanted.name, world.cwd)
-    return Planned(plan=plan.variant(decision, wanted, locked, machines, python=python))
+    made = plan.variant(decision, wanted, locked, machines, python=python)
+    return Planned(plan=_asked(made, backend=backend, python=python))
+
+
+def _asked(made: Plan, *, backend: str | None, python: str | None) -> Plan:
+    """Return the plan with a command that chooses again what was asked for here."""
+    if not made.locked or made.command is None:
+        return made
+    flags = (("--backend", backend), ("--python", python))
+    said = "".join(f" {flag} {value}" for flag, value in flags if value is not None)
+    return replace(made, command=made.command + said)
 
 
 def _lock(name: str, cwd: Path) -> Lock | None:

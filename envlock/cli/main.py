@@ -18,7 +18,7 @@ from envlock import wire
 from envlock.cli import invocation, redact, session, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.terminal import Terminal
-from envlock.errors import EnvlockError, Interrupted
+from envlock.errors import EnvlockError, Interrupted, Misuse
 from envlock.model import Answer
 
 __all__ = ["entry", "main"]
@@ -80,7 +80,7 @@ def _say(
     try:
         return _answer(invocation.parse(argv), peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
     except EnvlockError as error:
-        return Said(command=peek.verb, error=redact.error(error))
+        return Said(command=peek.verb, error=redact.error(_hinted(error, peek.verb)))
     except KeyboardInterrupt:
         return Said(command=peek.verb, error=Interrupted("interrupted", code="interrupted"))
     except Exception as error:  # noqa: BLE001  whatever it is, it is our bug, and it is said in one line
@@ -114,6 +114,14 @@ def _version(command: str | None, versions: Mapping[str, str | None]) -> Said:
     lines = [f"{name} {version or 'not found'}\n" for name, version in versions.items()]
     result = {"version": versions["envlock"], "engines": engines}
     return Said(command=command, result=result, text="".join(lines))
+
+
+def _hinted(error: EnvlockError, verb: str | None) -> EnvlockError:
+    """Return the error with a command to run, where whoever raised it had no better one and the asking was wrong."""
+    if error.hint is None and isinstance(error, Misuse):
+        hint = f"envlock {verb} --help" if verb else "envlock --help"
+        return Misuse(error.message, code=error.code, problems=error.problems, hint=hint)
+    return error
 
 
 def _bug(error: Exception) -> EnvlockError:

@@ -13,14 +13,14 @@ __all__ = ["error", "text", "value"]
 
 Shown = TypeVar("Shown")
 
-# The user part is taken out too: some registries take a token in its place.
-USERINFO = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
+# The user part is taken out too: some registries take a token in its place. One slash: a URL that was read as a path.
+USERINFO = re.compile(r"(:/{1,2})[^/\s@'\"<>]+@")
 SECRET_FIELD = re.compile(r"(?i)(?<=[?&])((?:\w+_)?token|api_?key|password|signature)=[^&\s'\"<>]+")
 
 
 def text(shown: str) -> str:
     """Return the text with `****` for the user info and secret query fields of any URL in it."""
-    return SECRET_FIELD.sub(r"\1=****", USERINFO.sub("****@", shown))
+    return SECRET_FIELD.sub(r"\1=****", USERINFO.sub(r"\1****@", shown))
 
 
 def value(shown: Shown) -> Shown:

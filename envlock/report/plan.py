@@ -15,16 +15,17 @@ RULES = ("driver", "gpu", "glibc", "python", "platform")
 # The rules whose need is a number that what is there must reach; what the others need is said with the refusal.
 FLOORS = ("driver", "glibc")
 TITLES = ("backend", "driver", "GPU", "glibc", "Python", "platform")
-# What a person reads for each refusal; {have}, {need} and {package} are the row's own.
+# What a person reads for each refusal; {have}, {need}, {package} and {backend} are the row's own.
 WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "driver-too-old": "driver {have} is too old: {package} needs {need}",
-        "gpu-arch-missing": "{package} has no code for {have}; it has {need}",
+        "driver-too-old": "driver {have} is too old: {need} is needed",
+        "gpu-arch-missing": "{package} holds no code for {have}; it was built for {need}",
+        "library-missing": "{package} has {have}; {need} is needed",
         "glibc-too-old": "glibc {have} is too old: {package} needs {need}",
-        "platform-unsupported": "{have} is not served: {need}",
-        "python-unavailable": "no fitting Python: have {have}, need {need}",
-        "gpu-present": "there is an NVIDIA driver ({have}); `--backend cpu` takes it all the same",
-        "no-driver": "there is no NVIDIA driver; `--backend` takes it for another machine",
+        "platform-unsupported": "{have} is not among the profile's platforms: {need}",
+        "python-unavailable": "no Python that fits: {need} is needed, there is {have}",
+        "gpu-present": "{have} is here; `--backend {backend}` takes it all the same",
+        "no-driver": "no NVIDIA driver is here; `--backend {backend}` takes it for another machine",
     }
 )
 
@@ -84,10 +85,16 @@ def _cell(cells: Sequence[model.Cell], rule: str) -> Cell:
         return (("-", "dim"),)
     spans: list[Span] = [MARKS["pass" if cell.ok else "fail"]]
     if cell.have:
-        spans.append(f" {cell.have}")
-    if cell.need and rule in FLOORS:
-        spans.append((f"\n≥ {cell.need}", "dim"))
+        spans.append(f" {_minors(cell.have) if rule == 'python' else cell.have}")
+    if cell.need and cell.need[0].isdigit() and rule in FLOORS:
+        # `570.26 for NVIDIA B200`: whose floor it is stands with the refusal.
+        spans.append((f"\n≥ {cell.need.partition(' ')[0]}", "dim"))
     return tuple(spans)
+
+
+def _minors(pythons: str) -> str:
+    """Return `3.10 3.12` for `3.10.13 3.12.1 3.12.4`; words stay as they are."""
+    return " ".join(dict.fromkeys(".".join(word.split(".")[:2]) for word in pythons.split()))
 
 
 def _refusals(canvas: Canvas, decision: Decision, *, verbose: bool) -> None:
@@ -103,8 +110,16 @@ def _refusals(canvas: Canvas, decision: Decision, *, verbose: bool) -> None:
 
 
 def _sentence(row: Refusal) -> str:
-    words = WORDS.get(row.code, f"{row.code}: have {{have}}, need {{need}}")
-    return words.format(have=row.have or "none", need=row.need or "?", package=row.package or row.backend)
+    # One code for two findings: no library at all for this CUDA, or one without code for this GPU.
+    missing = row.code == "gpu-arch-missing" and (row.need or "").startswith("one for ")
+    words = WORDS.get("library-missing" if missing else row.code, "{code}: {need} is needed, there is {have}")
+    return words.format(
+        code=row.code,
+        backend=row.backend,
+        package=row.package or row.backend,
+        have=row.have or "none",
+        need=row.need or "another",
+    )
 
 
 def _warnings(canvas: Canvas, plan: Plan) -> None:

@@ -29,6 +29,7 @@ LIVE = Terminal(colour=True, live=True, unicode=True, width=40)
         ("two https://a:b@x.example and http://c@y.example", "two https://****@x.example and http://****@y.example"),
         ("https://x.example/?token=abc&page=2", "https://x.example/?token=****&page=2"),
         ("https://x.example/?a=1&access_token=abc", "https://x.example/?a=1&access_token=****"),
+        ("/home/https:/joe:s3cret@index.example/simple", "/home/https:/****@index.example/simple"),
         ("mail joe@index.example", "mail joe@index.example"),
         ("https://x.example/a@b", "https://x.example/a@b"),
         ("torch @ https://x.example/torch.whl", "torch @ https://x.example/torch.whl"),
