@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envlock import facts, host, sense, store
 from envlock.app.world import World
+from envlock.facts import Facts
 from envlock.model import Detected, HostFacts
 
 __all__ = ["hosts", "run"]
@@ -24,12 +25,14 @@ def hosts(
     driver: str | None = None,
     gpus: Sequence[str] = (),
     glibc: str | None = None,
+    known: Facts | None = None,
 ) -> tuple[HostFacts, ...]:
     """Return the machines to decide for: those of the host files, else this one, each with what the options say.
 
-    Raises `Misuse` for a file that can't be read or is no host file, an impossible version, or an unknown GPU.
+    `known` spares reading the facts again where the caller has them. Raises `Misuse` for a file that can't be read
+    or is no host file, an impossible version, or an unknown GPU.
     """
-    gpu_cc = _capabilities()
+    gpu_cc = known.gpu_capabilities if known else _capabilities()
     if host_files:
         read = [host.parse(store.read_text(world.cwd / file, what="host file"), str(file)) for file in host_files]
         machines = [host.name_capabilities(machine, gpu_cc) for machine in read]

@@ -122,8 +122,10 @@ def _choose(world: World, asked: _Asked) -> _Choice:
     file = store.profile_file(asked.name, world.cwd)
     wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
     known = facts.parse(store.facts_texts())
-    machines = detect.hosts(world, host_files=asked.host_files, driver=asked.driver, gpus=asked.gpus, glibc=asked.glibc)
-    (here,) = detect.hosts(world) if asked.elsewhere else machines
+    machines = detect.hosts(
+        world, host_files=asked.host_files, driver=asked.driver, gpus=asked.gpus, glibc=asked.glibc, known=known
+    )
+    (here,) = detect.hosts(world, known=known) if asked.elsewhere else machines
     decision = choose.backend(wanted, machines, known, policy=asked.policy, only=asked.backend, offline=asked.offline)
     if decision.backend is None:
         raise _incompatible(decision)

@@ -34,11 +34,12 @@ def run(
     apart = world.config.offline if offline is None else offline
     file = store.profile_file(name, world.cwd)
     wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
-    machines = detect.hosts(world, host_files=host_files, driver=driver, gpus=gpus, glibc=glibc)
+    known = facts.parse(store.facts_texts())
+    machines = detect.hosts(world, host_files=host_files, driver=driver, gpus=gpus, glibc=glibc, known=known)
     decision = choose.backend(
         wanted,
         machines,
-        facts.parse(store.facts_texts()),
+        known,
         policy=policy or world.config.driver_policy,
         only=backend,
         offline=apart,
