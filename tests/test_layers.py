@@ -32,6 +32,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.lock_text",
             "envlock.sdist",
             "envlock.rules",
+            "envlock.lines",
             "envlock.drift",
             "envlock.plan",
             "envlock.checks",
