@@ -21,7 +21,7 @@ from pathlib import Path
 
 from stack import Stack
 
-from envlock import lock
+from envlock import interpreters, lock, proc
 from envlock.engines import uv_binary
 from envlock.model import LockedVariant
 from tests.servers.index import Index
@@ -58,6 +58,15 @@ class Bench:
         ambient = ("UV_", "PIP_", "ENVLOCK_")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(ambient)}
         return kept | {"PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": str(REPOSITORY)} | more
+
+    def interpreter(self) -> Path:
+        """Return the interpreter that envlock takes for the variant, so that uv does not have to look for one."""
+        found = interpreters.choose_for(
+            self.variant.variant.python, interpreters.find(run=proc.run, environ=os.environ)
+        )
+        if found is None:
+            sys.exit(f"no Python {self.variant.variant.python} here")
+        return found.path
 
     def place(self, name: str) -> Path:
         """Return an empty folder of that name."""
@@ -133,7 +142,7 @@ def resolve(bench: Bench) -> list[Row]:
             "--default-index",
             index.url,
         )
-        target = ("--python-version", python, "--python-platform", "x86_64-manylinux_2_28")
+        target = ("--python", bench.interpreter(), "--python-platform", "x86_64-manylinux_2_28")
         mine, plain = bench.paired(
             lambda: envlock("lock", "stand-in", env=env, cwd=place),
             lambda: uv(*compile_, *target, env=env, cwd=place),
@@ -166,7 +175,7 @@ def install(bench: Bench) -> list[Row]:
             envlock(*asked, "--no-verify", env=env, cwd=place)
 
         def theirs() -> None:
-            uv("venv", "-q", "--python", python, "theirs", env=env, cwd=place)
+            uv("venv", "-q", "--python", bench.interpreter(), "theirs", env=env, cwd=place)
             sync = ("pip", "sync", "-q", "--require-hashes", "requirements.txt", "--default-index", index.url)
             uv(*sync, "--python", "theirs/bin/python", env=env, cwd=place)
 
