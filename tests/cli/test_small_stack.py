@@ -1,0 +1,126 @@
+"""The whole command over a small stack: lock, install, verify, and a Ctrl-C in the middle, as processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tests.servers.index import Fault, Index
+from tests.servers.wheels import make_wheel
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+PROFILE = f"""
+schema = 1
+name = "small"
+summary = "one module and what it needs"
+python = "{HERE}"
+platforms = ["linux-x86_64"]
+backends = ["cpu"]
+requires = ["alpha"]
+
+[backend.cpu]
+pypi-python = ["{HERE}"]
+"""
+
+
+@pytest.fixture
+def small(shell: Shell, index: Index, wheelhouse: Path) -> Shell:
+    """A shell in a project whose one profile needs two wheels of the loopback index."""
+    make_wheel(wheelhouse, "alpha", "1.0", requires=["omega"])
+    make_wheel(wheelhouse, "omega", "1.0")
+    shell.write("profiles/small.toml", PROFILE)
+    # The Python that runs the tests is the one that is sure to be here.
+    path = f"{sys.base_prefix}/bin{os.pathsep}{shell.environ['PATH']}"
+    return replace(shell, environ={**shell.environ, "ENVLOCK_INDEX_PYPI": index.url, "PATH": path})
+
+
+def test_lock_install_verify(small: Shell) -> None:
+    locked = small("lock", "small", "--json").document
+    assert locked["result"]["locks"][0]["changed"] is True
+    assert small("lock", "small", "--json").document["result"]["locks"][0]["changed"] is False
+    assert small("lock", "small", "--check").code == 0
+
+    installed = small("install", "small", "--json").document
+    assert (installed["error"], installed["result"]["installed"]) == (None, True)
+    python = small.cwd / ".envlock" / "small" / "bin" / "python"
+    subprocess.run([python, "-c", "import alpha, omega"], check=True, env=dict(small.environ))
+    again = small("install", "small", "--json").document
+    assert (again["error"], again["result"]["installed"]) == (None, False)
+
+    verified = small("verify", "small", "--level", "quick", "--json").document
+    assert (verified["error"], verified["result"]["verdict"]) == (None, "verified-on-cpu")
+
+
+def test_an_environment_that_was_spoilt_says_no_and_what_to_run(small: Shell) -> None:
+    assert small("lock", "small", "-q").code == 0
+    assert small("install", "small", "-q").code == 0
+    (module,) = (small.cwd / ".envlock" / "small").resolve().glob("lib/python3*/site-packages/alpha.py")
+    module.unlink()
+    ran = small("verify", "small", "--json")
+    assert (ran.code, ran.stderr) == (1, "")
+    assert ran.document["error"]["code"] == "verification-failed"
+    assert ran.document["result"]["verdict"] == "failed"
+    plain = small("verify", "small")
+    assert plain.code == 1
+    assert plain.stdout.splitlines()[-1].startswith("failed: integrity.")
+    assert "hint: envlock install small" in plain.stderr
+
+
+def test_nothing_fetched_is_said_stage_by_stage_on_stderr_only(small: Shell) -> None:
+    assert small("lock", "small", "-q").stderr == ""
+    ran = small("install", "small")
+    assert ran.code == 0
+    assert "\x1b" not in ran.stderr
+    assert len(ran.stderr.splitlines()) >= 3
+    assert "source .envlock/small/bin/activate" in ran.stdout
+
+
+def test_an_interrupted_install_leaves_nothing_behind_and_goes_on(small: Shell, index: Index) -> None:
+    assert small("lock", "small", "-q").code == 0
+    index.break_at("/files/omega-1.0-py3-none-any.whl", Fault(kind="stall", value=60))
+    place = small.cwd / ".envlock" / "small"
+    with subprocess.Popen(
+        [*small.argv, "install", "small"],
+        cwd=small.cwd,
+        env={**small.environ, "UV_CACHE_DIR": str(small.cwd / "empty-cache")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        deadline = time.monotonic() + 60
+        while not list(place.parent.glob("small.envlock/*/pyvenv.cfg")):
+            assert time.monotonic() < deadline, "no generation was begun"
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate(timeout=60)
+    assert (child.returncode, stdout) == (130, "")
+    assert "error: interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert not place.exists()
+    index.mend()
+    assert small("install", "small", "-q").code == 0
+    assert place.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("requires", "code", "exit_code"), [("alpha==9", "unsatisfiable", 1), ("nonesuch", "unsatisfiable", 1)]
+)
+def test_what_cannot_be_resolved(small: Shell, requires: str, code: str, exit_code: int) -> None:
+    small.write("profiles/small.toml", PROFILE.replace('"alpha"', f'"{requires}"'))
+    ran = small("lock", "small", "--json")
+    assert (ran.code, ran.stderr, ran.document["error"]["code"]) == (exit_code, "", code)
+    assert not (small.cwd / "lockfiles").exists()
+
+
+def test_an_index_that_is_down_is_no_conflict(small: Shell, index: Index) -> None:
+    index.break_at("/simple/alpha/", Fault(kind="status", value=503))
+    ran = small("lock", "small", "--json", UV_HTTP_RETRIES="0")
+    assert (ran.code, ran.document["error"]["code"]) == (3, "network")
