@@ -1,4 +1,4 @@
-"""Find the Pythons of this machine: on PATH, from pyenv, from uv, from conda.
+"""Find the Pythons of this machine: on PATH, the one that runs envlock, from pyenv, from uv, from conda.
 
 Each is asked for its version, once, in a child that reads neither the environment nor site-packages: a folder's name
 proves nothing. Version managers' shims are never started, since they run whatever they are configured to run.
@@ -8,6 +8,7 @@ Virtual environments stand for the interpreter they were made from.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ LIMIT_SECONDS = 5.0
 AT_ONCE = 4
 # Folders conda's installers propose, under HOME and /opt.
 CONDA_FOLDERS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "micromamba", "conda")
+# The Python that runs envlock may lie in none of the known places.
+OWN = Path(sys.base_prefix) / "bin"
 
 # Runs under any Python, also 2.7, so that each says for itself that it is too old.
 QUESTION = """\
@@ -38,7 +41,10 @@ ANSWER = r"[0-9]+\.[0-9]+\.[0-9]+( \S+){4}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A CPython that answered; `path` has no links left, `version` is full, `origin` PATH, pyenv, uv or conda."""
+    """A CPython that answered.
+
+    `path` has no links left, `version` is the full one, `origin` is PATH, envlock, pyenv, uv or conda.
+    """
 
     path: Path
     version: str
@@ -52,13 +58,18 @@ class _Candidate:
 
 
 def find(
-    *, run: Runner, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None
+    *,
+    run: Runner,
+    environ: Mapping[str, str],
+    own: Path | None = OWN,
+    note: Callable[[str], None] = lambda _: None,
 ) -> tuple[Interpreter, ...]:
     """Return the usable Pythons, oldest version first, those of one version in the order they were found in.
 
+    `own` is the folder of the interpreter that runs envlock.
     `note` gets one line for each that was passed over: broken, hanging, not CPython, free-threaded, a pre-release.
     """
-    candidates = list(_candidates(environ, note))
+    candidates = list(_candidates(environ, own, note))
 
     def ask(candidate: _Candidate) -> Interpreter | str:
         return _ask(run, environ, candidate)
@@ -81,10 +92,10 @@ def choose_for(version: str, found: tuple[Interpreter, ...]) -> Interpreter | No
     return max(fitting, key=lambda it: (it.origin != "conda", _numbers(it.version)), default=None)
 
 
-def _candidates(environ: Mapping[str, str], note: Callable[[str], None]) -> Iterator[_Candidate]:
+def _candidates(environ: Mapping[str, str], own: Path | None, note: Callable[[str], None]) -> Iterator[_Candidate]:
     """Yield each interpreter once: links are followed, and the first place that names it gives the origin."""
     seen: set[Path] = set()
-    for origin, folder in _folders(environ):
+    for origin, folder in _folders(environ, own):
         shims: list[str] = []
         for name in files.matching(folder, "python3*"):
             if not re.fullmatch(r"python3(\.[0-9]+)?", name.name):
@@ -102,13 +113,15 @@ def _candidates(environ: Mapping[str, str], note: Callable[[str], None]) -> Iter
             note(f"{folder}: a version manager's shims, not started: {', '.join(shims)}")
 
 
-def _folders(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def _folders(environ: Mapping[str, str], own: Path | None) -> Iterator[tuple[str, Path]]:
     """Yield the folders that may hold interpreters."""
     home = Path(environ["HOME"]) if environ.get("HOME") else None
     for entry in environ.get("PATH", "").split(":"):
         # WSL puts Windows folders on PATH: slow to list, and no Linux program in them.
         if entry.startswith("/") and not re.match(r"/mnt/[a-z](/|$)", entry):
             yield "PATH", Path(entry)
+    if own:
+        yield "envlock", own
     pyenv = _setting(environ, "PYENV_ROOT") or (home and home / ".pyenv")
     if pyenv:
         yield from (("pyenv", version / "bin") for version in files.matching(pyenv / "versions", "*"))

@@ -45,7 +45,7 @@ class Home:
         self.environ["PATH"] = os.pathsep.join(str(self.folder / place / "bin") for place in places)
 
     def find(self, run: proc.Runner = proc.run) -> tuple[Interpreter, ...]:
-        return interpreters.find(run=run, environ=self.environ, note=self.notes.append)
+        return interpreters.find(run=run, environ=self.environ, own=None, note=self.notes.append)
 
 
 @pytest.fixture
@@ -264,3 +264,9 @@ def test_the_newest_patch_that_is_not_condas(asked: str, path: str | None) -> No
     )
     chosen = interpreters.choose_for(asked, found)
     assert (str(chosen.path) if chosen else None) == path
+
+
+def test_the_python_that_runs_envlock_is_found_wherever_it_lies(tmp_path: Path) -> None:
+    empty = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
+    found = interpreters.find(run=proc.run, environ=empty)
+    assert [(it.path, it.origin) for it in found if it.path == HERE] == [(HERE, "envlock")]
