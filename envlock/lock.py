@@ -97,10 +97,9 @@ def moved(lock: Lock, now: Inputs) -> tuple[str, ...]:
     return tuple(name for name in names if getattr(lock.inputs, name) != getattr(now, name))
 
 
-def pins(lock: Lock | None, variant: str) -> dict[str, str]:
-    """Return name -> version as that variant was locked, its build requirements too; empty where it was not."""
-    held = [locked for locked in lock.variants if locked.variant.name == variant] if lock else []
-    return {package.name: package.version for one in held for package in (*one.build, *one.packages)}
+def pins(locked: LockedVariant | None) -> dict[str, str]:
+    """Return name -> version of all that is locked there, to build with too; empty where nothing is."""
+    return {package.name: package.version for package in (*locked.build, *locked.packages)} if locked else {}
 
 
 def diff(old: Lock | None, new: Lock | None) -> tuple[Change, ...]:

@@ -8,6 +8,8 @@ import tarfile
 import zipfile
 from typing import Any, Final
 
+from packaging.requirements import Requirement
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -31,6 +33,8 @@ def build_requires(raw: bytes) -> tuple[str, ...]:
     requires = table.get("requires")
     if not isinstance(requires, list) or not all(isinstance(one, str) for one in requires):
         raise ValueError("build-system.requires is not a list of texts")
+    for one in requires:
+        Requirement(one)
     legacy = str(table.get("build-backend", "setuptools")).partition(".")[0] == "setuptools"
     return (*requires, *(_LEGACY if legacy else ()))
 

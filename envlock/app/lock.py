@@ -52,13 +52,18 @@ def run(
         return replace(_checked(world, job), seconds=world.clock() - begun)
     old = _old(world, job, upgrade=upgrade)
     wanted = _wanted(job, variants)
-    free = {canonicalize_name(package) for package in upgrade_packages}
-    held = {} if upgrade else {one.name: lock.pins(old, one.name) for one in wanted}
-    kept = {one: {name: pin for name, pin in pins.items() if name not in free} for one, pins in held.items()}
-    world.reporter.stage(f"Resolving {job.profile.name}: {', '.join(one.name for one in wanted)}")
-    fresh = resolving.resolve(
-        world, Task(profile=job.profile, facts=job.facts, resolver=job.resolver, variants=wanted, pins=kept)
+    free = {str(canonicalize_name(package)) for package in upgrade_packages}
+    several = f"{len(wanted)} variants" if len(wanted) > 1 else wanted[0].name
+    world.reporter.stage(f"Resolving {several} of {job.profile.name}")
+    task = Task(
+        profile=job.profile,
+        facts=job.facts,
+        resolver=job.resolver,
+        variants=wanted,
+        held={one.variant.name: one for one in old.variants} if old and not upgrade else {},
+        free=free,
     )
+    fresh = resolving.resolve(world, task)
     new = Lock(profile=job.profile.name, inputs=job.inputs, variants=_merged(job, old, fresh, partial=bool(variants)))
     _warn_unknown(world, old, new, free)
     changed = _put(job, new, write=mode == "write")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from envlock import choose, interpreters, lock, net, request, sdist
 from envlock.app.world import World
-from envlock.engines.resolver import Resolver, Workbench
+from envlock.engines.resolver import Resolved, Resolver, Workbench
 from envlock.errors import EnvlockError, Interrupted, Refused, WorldFailed
 from envlock.facts import Facts
 from envlock.model import LockedPackage, LockedVariant, Profile, Variant
@@ -25,13 +29,14 @@ _AT_ONCE: Final = 4  # beyond that resolvers wait for the network and for each o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The variants to resolve, and for each (by name) the versions to keep where they fit."""
+    """The variants to resolve, how each is locked by now, and which packages need not keep their versions."""
 
     profile: Profile
     facts: Facts
     resolver: Resolver
     variants: Sequence[Variant]
-    pins: Mapping[str, Mapping[str, str]]
+    held: Mapping[str, LockedVariant]
+    free: AbstractSet[str]
 
 
 def bench(world: World, python: Path) -> Workbench:
@@ -88,24 +93,37 @@ def _waves(task: Task) -> list[list[Variant]]:
 
 
 def _locked(world: World, task: Task, variant: Variant, workbench: Workbench) -> LockedVariant:
-    pins = task.pins.get(variant.name, {})
+    held = task.held.get(variant.name)
+    pins = {name: version for name, version in lock.pins(held).items() if name not in task.free}
     asked = request.resolution(task.profile, variant, pins)
     answer = task.resolver.resolve(asked, workbench)
-    needs = [
-        need
-        for package in lock.sources(answer.packages)
-        for need in _build_requires(world, package, answer.urls.get(package.name))
-    ]
-    build: tuple[LockedPackage, ...] = ()
-    if needs:
+    build = _kept_build(held, answer, pins)
+    if build is None:
+        needs = {
+            package.name: _build_requires(world, package, answer.urls.get(package.name))
+            for package in lock.sources(answer.packages)
+        }
         now = {package.name: package.version for package in answer.packages}
-        build = task.resolver.resolve(request.building(asked, needs, {**pins, **now}), workbench).packages
+        question = request.building(asked, [need for some in needs.values() for need in some], {**pins, **now})
+        found = task.resolver.resolve(question, workbench).packages if needs else ()
+        build = tuple(_explained(package, needs) for package in found)
     return LockedVariant(
         variant=variant,
         floors=choose.floors(request.spec_of(task.profile, variant.backend), task.facts),
         packages=answer.packages,
         build=build,
     )
+
+
+def _kept_build(
+    held: LockedVariant | None, answer: Resolved, pins: Mapping[str, str]
+) -> tuple[LockedPackage, ...] | None:
+    """Return the build requirements as locked: they stay for the very same sdists, unless one was to be upgraded."""
+    if held is None or any(package.name not in pins for package in held.build):
+        return None
+    was, now = (lock.sources(packages) for packages in (held.packages, answer.packages))
+    same = [package.artifacts for package in was] == [package.artifacts for package in now]
+    return held.build if same else None
 
 
 def _build_requires(world: World, package: LockedPackage, url: str | None) -> tuple[str, ...]:
@@ -119,6 +137,17 @@ def _build_requires(world: World, package: LockedPackage, url: str | None) -> tu
         return sdist.build_requires(raw)
     except ValueError as error:
         raise Refused(f"`{file.file}` is no source distribution: {error}", code="sdist-invalid") from error
+
+
+def _explained(package: LockedPackage, needs: Mapping[str, Sequence[str]]) -> LockedPackage:
+    """Say which sdists ask for a build requirement, where the resolver could only say that it was asked."""
+    asking = {
+        name
+        for name, some in needs.items()
+        if package.name in {canonicalize_name(Requirement(one).name) for one in some}
+    }
+    others = set(package.why) - {request.ROOT}
+    return replace(package, why=tuple(sorted(others | asking)))
 
 
 def _together(task: Task, failed: Mapping[str, BaseException]) -> BaseException:

@@ -186,10 +186,10 @@ def _reasons(
     plain.write_text("".join(f"{name}=={version}\n" for name, version in versions.items()), encoding="utf-8")
     try:
         _compile(asked, replace(bench, offline=True), scratch, "--output-file", _PLAIN)
-    except WorldFailed as error:
-        if bench.offline or error.code != "not-cached":  # an index may forbid to keep its pages
+    except EnvlockError:
+        if bench.offline:
             raise
-        _compile(asked, bench, scratch, "--output-file", _PLAIN)
+        _compile(asked, bench, scratch, "--output-file", _PLAIN)  # an index may forbid to keep its pages
     found: dict[str, str] = {}
     why: dict[str, set[str]] = {}
     name = ""

@@ -52,7 +52,13 @@ def test_a_zip_is_read_too_and_only_its_top_folder_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "pyproject", ["[build-system\n", '[build-system]\nrequires = "setuptools"\n', "[build-system]\nx = 1\n"]
+    "pyproject",
+    [
+        "[build-system\n",
+        '[build-system]\nrequires = "setuptools"\n',
+        "[build-system]\nx = 1\n",
+        '[build-system]\nrequires = ["=1"]\n',
+    ],
 )
 def test_a_broken_pyproject_is_said(pyproject: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"requires|Expected"):
