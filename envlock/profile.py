@@ -1,7 +1,6 @@
-"""Read a profile with every mistake named: file, line, key, what was expected. Pure.
+"""Read a profile with every mistake named at once: file, line, key, what was expected. Pure.
 
-The keys and their shapes stand once, in `TOP`, `BACKEND`, `CONDA` and `VERIFY`; the reader and the published JSON
-Schema both come from them.
+Which keys there are, and what may stand in them, is `envlock.profile_keys`.
 """
 
 from __future__ import annotations
@@ -10,263 +9,225 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import timezone
 from typing import Any, Final
 
-import tomlkit
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tomlkit.exceptions import ParseError, TOMLKitError
 
 from envlock import lines
+from envlock.document import quoted
 from envlock.errors import Misuse, Problem
 from envlock.model import BackendSpec, Profile
+from envlock.profile_keys import BACKEND, SCHEMA, TABLES, TOP, Key, Kind, described, schema
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 __all__ = ["SCHEMA", "parse", "schema"]
 
-SCHEMA: Final = 1
 # Packages whose builds decide which machines fit: without an exact version there is nothing to look up.
 PINNED: Final = ("torch", "bitsandbytes")
-PLATFORMS: Final = ("linux-x86_64", "linux-aarch64")
+BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PLACE: Final = re.compile(r" ?\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """The shape of a value: a test, the words for it, and its JSON Schema. `each` is the kind of a list's elements."""
+class _Mistake:
+    """A problem before its line is known."""
 
-    expected: str
-    fits: Callable[[Any], bool]
-    schema: Mapping[str, Any]
-    each: Kind | None = None
-
-
-def _pattern(expression: str, expected: str) -> Kind:
-    compiled = re.compile(expression)
-    return Kind(
-        expected=expected,
-        fits=lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None,
-        schema={"type": "string", "pattern": f"^({expression})$"},
-    )
-
-
-def _many(each: Kind, *, least: int = 0) -> Kind:
-    return Kind(
-        expected=f"a list, each {each.expected}",
-        fits=lambda value: isinstance(value, list) and len(value) >= least,
-        schema={"type": "array", "items": each.schema, "minItems": least},
-        each=each,
-    )
-
-
-def _requirement(value: Any) -> bool:
-    try:
-        Requirement(value)
-    except (InvalidRequirement, TypeError):
-        return False
-    return True
-
-
-TEXT: Final = _pattern(r"[^\n]+", "a text of one line")
-PYTHON: Final = _pattern(r"3\.[0-9]{1,2}", 'a Python version such as "3.10"')
-BACKEND_NAME: Final = _pattern(r"cpu|cu[0-9]{3}", '"cpu" or a CUDA line such as "cu121"')
-REQUIREMENT: Final = Kind(
-    expected='a requirement such as "peft==0.12.0"', fits=_requirement, schema={"type": "string", "minLength": 1}
-)
-MOMENT: Final = Kind(
-    expected="a date and time with an offset, such as 2024-12-02T00:00:00Z (a local one differs by machine)",
-    fits=lambda value: isinstance(value, datetime) and value.tzinfo is not None,
-    schema={"type": "string", "format": "date-time"},
-)
-NUMBER: Final = Kind(
-    expected="a whole number, 0 or more",
-    fits=lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
-    schema={"type": "integer", "minimum": 0},
-)
-PLATFORM: Final = Kind(
-    expected=f"one of {', '.join(PLATFORMS)}",
-    fits=lambda value: value in PLATFORMS,
-    schema={"type": "string", "enum": list(PLATFORMS)},
-)
-VERSION: Final = Kind(
-    expected=str(SCHEMA), fits=lambda value: value == SCHEMA and not isinstance(value, bool), schema={"const": SCHEMA}
-)
-
-BACKEND: Final[Mapping[str, Kind]] = {
-    "python": _many(PYTHON),
-    "pypi-python": _many(PYTHON),
-    "exclude-newer": MOMENT,
-    "requires": _many(REQUIREMENT, least=1),
-}
-CONDA: Final[Mapping[str, Kind]] = {"requires": _many(TEXT)}
-VERIFY: Final[Mapping[str, Kind]] = {"families": _many(TEXT), "min-memory-mib": NUMBER}
-TOP: Final[Mapping[str, Kind]] = {
-    "schema": VERSION,
-    "name": _pattern(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", "a name of a-z, 0-9, `.`, `_` and `-`"),
-    "summary": TEXT,
-    "python": PYTHON,
-    "platforms": _many(PLATFORM, least=1),
-    "backends": _many(BACKEND_NAME, least=1),
-    "exclude-newer": MOMENT,
-    "requires": _many(REQUIREMENT, least=1),
-}
-REQUIRED: Final = ("schema", "name", "python", "platforms", "backends")
-TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {"conda": CONDA, "verify": VERIFY}
+    path: lines.Path
+    message: str
+    expected: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """One profile while it is read: where its keys stand, and what was wrong so far."""
+    """One profile while it is read: what was wrong so far."""
 
-    file: str
-    places: Mapping[lines.Path, int]
-    problems: list[Problem]
+    mistakes: list[_Mistake]
 
     def complain(self, path: lines.Path, message: str, expected: str | None = None) -> None:
-        line = next((self.places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.places), None)
-        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-        problem = Problem(file=self.file, line=line, key=key or None, message=message, expected=expected)
-        self.problems.append(problem)
+        """Note what is wrong with one key."""
+        self.mistakes.append(_Mistake(path=path, message=message, expected=expected))
 
-    def table(self, value: Any, keys: Mapping[str, Kind], path: lines.Path) -> dict[str, Any]:
-        """Return the values that fit; complain of the others."""
+    def table(self, value: Any, keys: Mapping[str, Key], path: lines.Path, *, beside: Iterable[str] = ()) -> _Table:
+        """Return the values that fit, of lists the elements that do; `beside` are keys that others read."""
         if not isinstance(value, dict):
-            self.complain(path, f"is {_named(value)}", "a table")
+            self.complain(path, f"is {described(value)}", "a table")
             return {}
-        for key in value.keys() - keys.keys():
-            self.unknown((*path, key), keys)
-        return {
-            key: value[key] for key, kind in keys.items() if key in value and self.fits(value[key], kind, (*path, key))
-        }
+        known = (*keys, *beside)
+        for key in value:
+            if key not in known:
+                self.complain((*path, key), "is an unknown key", _meant(key, known))
+        for key, rule in keys.items():
+            if rule.required and key not in value:
+                self.complain((*path, key), "is missing", rule.kind.expected)
+        present = {key: rule.kind for key, rule in keys.items() if key in value}
+        return {key: held for key, kind in present.items() if (held := self._held(value[key], kind, (*path, key)))}
 
-    def fits(self, value: Any, kind: Kind, path: lines.Path) -> bool:
-        if not kind.fits(value):
-            self.complain(path, f"is {_named(value)}", kind.expected)
-            return False
+    def _held(self, value: Any, kind: Kind, path: lines.Path) -> _Held | None:
+        """Return the value, or the elements that fit, each with its path; None where nothing does."""
+        if (mistake := kind.mistake(value)) is not None:
+            self.complain(path, mistake, kind.expected)
+            return None
         if kind.each is None:
-            return True
-        fitting = [self.fits(element, kind.each, (*path, number)) for number, element in enumerate(value)]
-        return all(fitting)
+            return _Held(value=value, elements=())
+        numbered = [((*path, number), element) for number, element in enumerate(value)]
+        elements: list[tuple[lines.Path, Any]] = []
+        for place, element in numbered:
+            if (mistake := kind.each.mistake(element)) is not None:
+                self.complain(place, mistake, kind.each.expected)
+            elif kind.distinct and any(element == other for _, other in elements):
+                self.complain(place, f"names {element} twice")
+            else:
+                elements.append((place, element))
+        return _Held(value=tuple(element for _, element in elements), elements=tuple(elements))
 
-    def unknown(self, path: lines.Path, known: Mapping[str, object]) -> None:
-        near = difflib.get_close_matches(str(path[-1]), known, n=1)
-        self.complain(path, "unknown key", f"`{near[0]}`?" if near else f"one of {', '.join(known)}")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """A value that fits; the elements of a list stand beside it with their paths."""
+
+    value: Any
+    elements: tuple[tuple[lines.Path, Any], ...]
+
+
+_Table = Mapping[str, _Held]
 
 
 def parse(text: str, file: str) -> Profile:
     """Return the profile; `Misuse` (`profile-invalid`, `profile-newer`) names every mistake at once."""
-    document = _document(text, file)
-    raw = document.unwrap()
-    reader = _Reader(file=file, places=lines.of(document), problems=[])
-    _refuse_newer(raw, reader)
-    sections = {"backend", *TABLES}
-    top = reader.table({key: value for key, value in raw.items() if key not in sections}, TOP, ())
-    for key in REQUIRED:
-        if key not in raw:
-            reader.complain((key,), "is missing", TOP[key].expected)
-    own = _backends(raw.get("backend", {}), top, reader)
+    text = text.removeprefix("\ufeff")  # some editors begin a file with a mark of its encoding
+    raw = _document(text, file)
+    _refuse_newer(raw, text, file)
+    reader = _Reader(mistakes=[])
+    top = reader.table(raw, TOP, (), beside=("backend", *TABLES))
+    own = _backends(raw, reader)
     conda, verify = (reader.table(raw.get(name, {}), keys, (name,)) for name, keys in TABLES.items())
-    specs = tuple(_spec(name, top, own.get(name, {}), reader) for name in dict.fromkeys(top.get("backends", ())))
-    if reader.problems:
-        ordered = sorted(reader.problems, key=lambda problem: problem.line or 0)
-        raise Misuse("the profile has mistakes", code="profile-invalid", problems=tuple(ordered))
+    for table in (top, *own.values()):
+        _check_requires(table, reader)
+    specs = tuple(_spec(path, name, top, own.get(name, {}), reader) for path, name in _elements(top, "backends"))
+    if reader.mistakes:
+        problems = _placed(reader.mistakes, text, file)
+        raise Misuse(f"{_counted(len(problems))} in the profile", code="profile-invalid", problems=problems)
     read = Profile(
-        name=top["name"],
-        summary=top.get("summary", ""),
+        name=_value(top, "name"),
+        summary=_value(top, "summary", ""),
         file=file,
-        platforms=tuple(top["platforms"]),
+        platforms=_value(top, "platforms"),
         backends=specs,
-        conda_requires=tuple(conda.get("requires", ())),
-        families=tuple(verify.get("families", ())),
-        min_memory_mib=verify.get("min-memory-mib", 0),
+        conda_requires=_value(conda, "requires", ()),
+        families=_value(verify, "families", ()),
+        min_memory_mib=_value(verify, "min-memory-mib", 0),
     )
     return replace(read, digest=_digest(read))
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a profile, as editors take it."""
-    backend = {"type": "object", "additionalProperties": _object(BACKEND)}
-    sections = {"backend": backend, **{name: _object(keys) for name, keys in TABLES.items()}}
-    top = _object(TOP)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "envlock profile",
-        **top,
-        "properties": top["properties"] | sections,
-        "required": list(REQUIRED),
-    }
+# ---- the text -----------------------------------------------------------------------------------------------------
 
 
-def _document(text: str, file: str) -> tomlkit.TOMLDocument:
+def _document(text: str, file: str) -> dict[str, Any]:
     try:
-        return tomlkit.parse(text)
-    except ParseError as error:
-        problem = Problem(file=file, line=error.line, message=str(error), expected="TOML")
+        return dict(tomllib.loads(text))
+    except RecursionError as error:
+        problem = Problem(file=file, message="is nested too deeply", expected="TOML")
         raise Misuse("the profile is not TOML", code="profile-invalid", problems=(problem,)) from error
-    except (TOMLKitError, ValueError, RecursionError) as error:
-        problem = Problem(file=file, message=str(error), expected="TOML")
+    except ValueError as error:  # a mistake in the TOML, or a number beyond Python's own limit of digits
+        message, line = _syntax(str(error), text)
+        problem = Problem(file=file, line=line, message=message, expected="TOML")
         raise Misuse("the profile is not TOML", code="profile-invalid", problems=(problem,)) from error
 
 
-def _refuse_newer(raw: Mapping[str, Any], reader: _Reader) -> None:
+def _syntax(said: str, text: str) -> tuple[str, int | None]:
+    """Return what the TOML reader said without the place, and the line of the place."""
+    message = said[:1].lower() + PLACE.sub("", said)[1:]
+    found = PLACE.search(said)
+    if found is None:
+        return message, None
+    if found["line"] is None:
+        return f"{message}, at the end of the file", text.count("\n") + (not text.endswith("\n"))
+    return f"{message}, column {found['column']}", int(found["line"])
+
+
+def _refuse_newer(raw: Mapping[str, Any], text: str, file: str) -> None:
     found = raw.get("schema")
-    if isinstance(found, int) and not isinstance(found, bool) and found > SCHEMA:
-        reader.complain(("schema",), f"is {found}", f"{SCHEMA}: this envlock knows no newer one")
-        hint = "git pull && pip install ."
-        raise Misuse(
-            "the profile is for a newer envlock", code="profile-newer", problems=tuple(reader.problems), hint=hint
-        )
+    if isinstance(found, int) and found > SCHEMA:
+        mistake = _Mistake(path=("schema",), message=f"is {found}", expected=f"{SCHEMA}, the newest this envlock reads")
+        problems = _placed([mistake], text, file)
+        hint = "git pull && python -m pip install ."
+        raise Misuse("the profile is for a newer envlock", code="profile-newer", problems=problems, hint=hint)
 
 
-def _backends(raw: Any, top: Mapping[str, Any], reader: _Reader) -> dict[str, dict[str, Any]]:
-    if not isinstance(raw, dict):
-        reader.complain(("backend",), f"is {_named(raw)}", "tables such as [backend.cu128]")
+# ---- what the keys mean together ----------------------------------------------------------------------------------
+
+
+def _backends(raw: Mapping[str, Any], reader: _Reader) -> dict[str, _Table]:
+    """Return the tables of the backends; one that `backends` does not list would never be used, so it is a mistake."""
+    tables, listed = raw.get("backend", {}), raw.get("backends")
+    if not isinstance(tables, dict):
+        reader.complain(("backend",), f"is {described(tables)}", "a table for each backend, such as [backend.cu128]")
         return {}
-    listed = top.get("backends", list(raw))
-    for name in raw.keys() - set(listed):
-        reader.complain(("backend", name), "is not listed in `backends`", f"one of {', '.join(listed)}")
-    for number, name in enumerate(listed):
-        if name in listed[:number]:
-            reader.complain(("backends", number), f"names {name} twice")
-    return {name: reader.table(values, BACKEND, ("backend", name)) for name, values in raw.items()}
+    if isinstance(listed, list):
+        names = [name for name in listed if isinstance(name, str)]
+        for name in tables:
+            if name not in names:
+                reader.complain(("backend", name), "is not listed in `backends`", _meant(name, names))
+    return {name: reader.table(values, BACKEND, ("backend", name)) for name, values in tables.items()}
 
 
-def _spec(name: str, top: Mapping[str, Any], own: Mapping[str, Any], reader: _Reader) -> BackendSpec:
+def _spec(path: lines.Path, name: str, top: _Table, own: _Table, reader: _Reader) -> BackendSpec:
     """Return the backend; a key of its own table replaces the profile's."""
-    path: lines.Path = ("backend", name, "requires") if "requires" in own else ("requires",)
-    requires = own.get("requires", top.get("requires", ()))
-    if not requires and not reader.problems:
-        reader.complain(("backend", name), "requires nothing", "`requires`, here or at the top")
-    for number, message in _requirement_mistakes(requires, name):
-        reader.complain((*path, number), message, "an exact version, such as torch==2.4.1")
-    fallback = (top["python"],) if "python" in top else ()
+    both = {**top, **own}
+    python = both.get("python")
+    default = python is not None and "python" not in own
     spec = BackendSpec(
         name=name,
-        python=tuple(dict.fromkeys(own.get("python", fallback))),
-        pypi_python=tuple(dict.fromkeys(own.get("pypi-python", ()))),
-        requires=tuple(requires),
-        exclude_newer=own.get("exclude-newer", top.get("exclude-newer")),
+        python=(python.value,) if python and default else _value(both, "python", ()),
+        pypi_python=_value(own, "pypi-python", ()),
+        requires=_value(both, "requires", ()),
+        exclude_newer=_value(both, "exclude-newer", None),
     )
-    if not (spec.python or spec.pypi_python) and "python" in top:
+    if not (spec.python or spec.pypi_python) and not reader.mistakes:
         reader.complain(("backend", name), "names no Python", "`python` or `pypi-python`")
+    elif not spec.requires and not reader.mistakes:
+        reader.complain(path, f"names {name}, which requires nothing", f"`requires` at the top or in [backend.{name}]")
+    elif spec.requires and name != "cpu" and "torch" not in map(_package, spec.requires):
+        reader.complain(path, f"names {name}, a build of torch, but torch is not required", '"cpu", or torch==…')
     return spec
 
 
-def _requirement_mistakes(requires: tuple[str, ...], backend: str) -> Iterator[tuple[int, str]]:
-    names = [canonicalize_name(Requirement(each).name) for each in requires]
-    for number, (name, text) in enumerate(zip(names, requires, strict=True)):
-        exact = [each for each in Requirement(text).specifier if each.operator == "==" and "*" not in each.version]
-        if name in names[:number]:
-            yield number, f"names {name} twice"
-        elif name in PINNED and not exact:
-            yield number, f"leaves the version of {name} open"
-    if "torch" not in names and backend != "cpu" and requires:
-        yield 0, f"names no torch, which {backend} is a build of"
+def _check_requires(table: _Table, reader: _Reader) -> None:
+    """Complain of a package that is named twice, and of one whose version must be exact but is not."""
+    seen: set[str] = set()
+    for path, text in _elements(table, "requires"):
+        name = _package(text)
+        if name in seen:
+            reader.complain(path, f"names {name} twice", "one requirement for each package")
+        elif name in PINNED and (mistake := _unpinned(Requirement(text))) is not None:
+            reader.complain(path, mistake, f"one exact version, such as {name}==2.4.1" if name == "torch" else "…==…")
+        seen.add(name)
+
+
+def _unpinned(requirement: Requirement) -> str | None:
+    """Return why a requirement is no exact version."""
+    exact = [one.version for one in requirement.specifier if one.operator == "=="]
+    if len(exact) != 1 or len(requirement.specifier) != 1 or exact[0].endswith(".*"):
+        return f"leaves the version of {requirement.name} open"
+    return f"names a build of {requirement.name}: that is the backend's to say" if "+" in exact[0] else None
 
 
 def _digest(read: Profile) -> str:
-    """Return the sha256 over what a lock is made from: not the summary, the file, or what verification trains."""
+    """Return the sha256 over what a lock is made from, so that nothing else makes one stale.
+
+    Left out: the summary, the file's name and layout, comments, and what verification trains. A moment counts as
+    itself, however its offset is written; so does a requirement, however it is spaced.
+    """
     meaning = {
         "name": read.name,
         "platforms": read.platforms,
@@ -276,8 +237,10 @@ def _digest(read: Profile) -> str:
                 "name": spec.name,
                 "python": spec.python,
                 "pypi-python": spec.pypi_python,
-                "requires": spec.requires,
-                "exclude-newer": spec.exclude_newer.isoformat() if spec.exclude_newer else None,
+                "requires": ["".join(text.split()) for text in spec.requires],
+                "exclude-newer": spec.exclude_newer.astimezone(timezone.utc).isoformat()
+                if spec.exclude_newer
+                else None,
             }
             for spec in read.backends
         ],
@@ -286,12 +249,57 @@ def _digest(read: Profile) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _object(keys: Mapping[str, Kind]) -> dict[str, Any]:
-    properties = {key: dict(kind.schema) for key, kind in keys.items()}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+def _value(table: _Table, key: str, default: Any = None) -> Any:
+    return table[key].value if key in table else default
 
 
-def _named(value: Any) -> str:
-    names = {bool: "a boolean", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
-    kind = names.get(type(value), "a date or time")
-    return f"{kind}: {value!r}" if isinstance(value, (bool, int, float, str)) else kind
+def _elements(table: _Table, key: str) -> Iterator[tuple[lines.Path, str]]:
+    if key in table:
+        yield from table[key].elements
+
+
+def _package(text: str) -> str:
+    return canonicalize_name(Requirement(text).name)
+
+
+# ---- the words ----------------------------------------------------------------------------------------------------
+
+
+def _meant(given: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    return f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
+
+
+def _placed(mistakes: Sequence[_Mistake], text: str, file: str) -> tuple[Problem, ...]:
+    """Return the problems in the order of the file; what is missing has no line and comes first."""
+    places = lines.of(text)
+    problems = [
+        Problem(
+            file=file,
+            line=_line(mistake.path, places),
+            key=_key(mistake.path),
+            message=mistake.message,
+            expected=mistake.expected,
+        )
+        for mistake in mistakes
+    ]
+    return tuple(sorted(problems, key=lambda problem: problem.line or 0))
+
+
+def _line(path: lines.Path, places: Mapping[lines.Path, int]) -> int | None:
+    """Return the line of a key, or of what holds it."""
+    return next((places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in places), None)
+
+
+def _key(path: lines.Path) -> str:
+    """Return a path as TOML writes it, with `[0]` for an element of a list."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_bare(part)}" for part in path)
+    return "".join(parts).removeprefix(".")
+
+
+def _bare(key: str) -> str:
+    return key if BARE.fullmatch(key) else quoted(key)
+
+
+def _counted(mistakes: int) -> str:
+    return "a mistake" if mistakes == 1 else f"{mistakes} mistakes"

@@ -25,6 +25,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "envlock.facts",
             "envlock.profile",
+            "envlock.profile_keys",
             "envlock.host",
             "envlock.choose",
             "envlock.request",
