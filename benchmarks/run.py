@@ -1,6 +1,6 @@
 """Measure envlock as ratios against the tool it drives, or against a copy of the same bytes, all in one run.
 
-`python benchmarks/run.py [NAME …]` runs every benchmark, or the named ones, `--repeat` rounds each, in turn A B A B;
+`python -m benchmarks.run [NAME …]` runs every benchmark, or the named ones, `--repeat` rounds each, in turn A B A B;
 the medians are compared. `install` and `verify` need a real stack of 5 to 7 GB: its wheels are fetched once into
 `--work` and served from the loopback, so that no network is measured.
 """
@@ -19,8 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stack import Stack
-
+from benchmarks.stack import Stack
 from envlock import interpreters, lock, proc
 from envlock.engines import uv_binary
 from envlock.model import LockedVariant

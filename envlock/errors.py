@@ -22,6 +22,7 @@ class Problem:
     expected: str | None = None
 
     def __str__(self) -> str:
+        """Return the place and what is wrong there, on one line."""
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
         key = f"`{self.key}`" if self.key else ""
         head = ": ".join(part for part in (place, key, self.message) if part)

@@ -82,7 +82,7 @@ class BackendSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A stack somebody wants; `backends` in order of preference, `digest` over the profile's meaning (not its bytes)."""
+    """A stack somebody wants; `backends` in order of preference, `digest` over what it means, not over its bytes."""
 
     name: str
     summary: str

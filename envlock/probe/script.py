@@ -327,7 +327,7 @@ def cpu_flags() -> list[str]:
 # ---- what a check works with ----------------------------------------------------------------------------------
 
 
-class Wrong(Exception):  # noqa: N818 - a finding, not an error of this program
+class Wrong(Exception):
     """The environment computes wrongly, or lacks what it needs."""
 
     def __init__(self, message: str, have: str = "", want: str = "", fix: str | None = None) -> None:
@@ -336,7 +336,7 @@ class Wrong(Exception):  # noqa: N818 - a finding, not an error of this program
         self.have, self.want, self.fix = have, want, fix
 
 
-class Absent(Exception):  # noqa: N818 - a finding, not an error of this program
+class Absent(Exception):
     """This cannot be checked here; the text says why."""
 
 

@@ -1,4 +1,4 @@
-"""The main job on real wheels: two stacks of 5 to 7 GB, installed from the committed lock and made to prove themselves."""
+"""The main job on real wheels: two stacks of 5 to 7 GB, installed from the committed lock, that prove themselves."""
 
 from __future__ import annotations
 
