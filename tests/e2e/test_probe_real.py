@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -128,7 +129,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("stack")
     environ = {name: os.environ[name] for name in KEPT if name in os.environ}
     environ.setdefault("UV_CACHE_DIR", str(place / "cache"))
-    for argv in (("venv", "--python", "3.12", "env"), ("pip", "install", "--python", "env/bin/python", *STACK)):
+    for argv in (("venv", "--python", sys.executable, "env"), ("pip", "install", "--python", "env/bin/python", *STACK)):
         command = proc.Command(argv=(find_uv_bin(), *argv), env=environ, cwd=place, timeout=15 * MINUTES)
         done = proc.run(command)
         assert done.code == 0, done.stderr
