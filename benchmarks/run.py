@@ -27,6 +27,7 @@ from tests.servers.index import Index
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROFILE = "gemma-qlora"
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +56,16 @@ class Bench:
 
     def environ(self, **more: str) -> dict[str, str]:
         ambient = ("UV_", "PIP_", "ENVLOCK_")
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(ambient)}
+        # Installed programs find their bytecode; a checkout without it would be compiled at each start.
+        without = {"PYTHONDONTWRITEBYTECODE"}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(ambient) and key not in without}
         return kept | {"PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": str(REPOSITORY)} | more
 
-    def interpreter(self) -> Path:
-        """Return the interpreter that envlock takes for the variant, so that uv does not have to look for one."""
-        found = interpreters.choose_for(
-            self.variant.variant.python, interpreters.find(run=proc.run, environ=os.environ)
-        )
+    def interpreter(self, version: str) -> Path:
+        """Return the interpreter that envlock takes for a version, so that uv does not have to look for one."""
+        found = interpreters.choose_for(version, interpreters.find(run=proc.run, environ=os.environ))
         if found is None:
-            sys.exit(f"no Python {self.variant.variant.python} here")
+            sys.exit(f"no Python {version} here")
         return found.path
 
     def place(self, name: str) -> Path:
@@ -109,45 +110,47 @@ def uv(*arguments: str | Path, env: dict[str, str], cwd: Path) -> None:
 
 
 def resolve(bench: Bench) -> list[Row]:
-    """Lock one variant of as many packages as the real stack has, against plain `uv pip compile --generate-hashes`."""
+    """Lock as many packages as the real stack has, for one Python and for four, against plain uv's `--generate-hashes`.
+
+    The packages are small stand-ins on the loopback: what is measured is what envlock adds to uv's own work.
+    """
+    with Index(Stack(bench.work, bench.variant).stand_ins()) as index:
+        return [_resolve(bench, pythons, index.url) for pythons in ((bench.variant.variant.python,), PYTHONS)]
+
+
+def resolve_online(bench: Bench) -> list[Row]:
+    """Do the same with the real packages, from uv's own default index."""
+    return [_resolve(bench, pythons) for pythons in ((bench.variant.variant.python,), PYTHONS)]
+
+
+def _resolve(bench: Bench, pythons: tuple[str, ...], index: str | None = None) -> Row:
     place = bench.place("resolve")
-    python = bench.variant.variant.python
     roots = [f"{package.name}=={package.version}" for package in bench.variant.packages if "profile" in package.why]
     (place / "profiles").mkdir()
     (place / "profiles" / "stand-in.toml").write_text(
         'schema = 1\nname = "stand-in"\nsummary = "as many packages as the real one"\n'
-        f'python = "{python}"\nplatforms = ["linux-x86_64"]\nbackends = ["cpu"]\nrequires = {json.dumps(roots)}\n'
-        f'[backend.cpu]\npython = []\npypi-python = ["{python}"]\n',
+        f'python = "{pythons[0]}"\nplatforms = ["linux-x86_64"]\nbackends = ["cpu"]\nrequires = {json.dumps(roots)}\n'
+        f"[backend.cpu]\npython = []\npypi-python = {json.dumps(pythons)}\n",
         encoding="utf-8",
     )
     (place / "in.txt").write_text("\n".join(roots), encoding="utf-8")
-    cache = place / "cache"
+    env = bench.environ(UV_CACHE_DIR=str(place / "cache"), **({"ENVLOCK_INDEX_PYPI": index} if index else {}))
+    common = ("pip", "compile", "in.txt", "--generate-hashes", "-q", *(("--default-index", index) if index else ()))
+    targets = {version: ("--python", bench.interpreter(version), "-o", f"{version}.txt") for version in pythons}
 
     def emptied() -> None:
-        shutil.rmtree(cache, ignore_errors=True)
+        shutil.rmtree(place / "cache", ignore_errors=True)
         shutil.rmtree(place / "lockfiles", ignore_errors=True)
-        (place / "out.txt").unlink(missing_ok=True)
+        for version in pythons:
+            (place / f"{version}.txt").unlink(missing_ok=True)
 
-    with Index(Stack(bench.work, bench.variant).stand_ins()) as index:
-        env = bench.environ(UV_CACHE_DIR=str(cache), ENVLOCK_INDEX_PYPI=index.url)
-        compile_ = (
-            "pip",
-            "compile",
-            "in.txt",
-            "--generate-hashes",
-            "-o",
-            "out.txt",
-            "-q",
-            "--default-index",
-            index.url,
-        )
-        target = ("--python", bench.interpreter(), "--python-platform", "x86_64-manylinux_2_28")
-        mine, plain = bench.paired(
-            lambda: envlock("lock", "stand-in", env=env, cwd=place),
-            lambda: uv(*compile_, *target, env=env, cwd=place),
-            emptied,
-        )
-    return [Row(name="resolve, cold", seconds=mine, baseline=plain, goal=1.2)]
+    def theirs() -> None:
+        for target in targets.values():
+            uv(*common, *target, "--python-platform", "x86_64-manylinux_2_28", env=env, cwd=place)
+
+    mine, plain = bench.paired(lambda: envlock("lock", "stand-in", env=env, cwd=place), theirs, emptied)
+    where = "loopback" if index else "online"
+    return Row(name=f"resolve {len(pythons)}, {where}", seconds=mine, baseline=plain, goal=1.2)
 
 
 def install(bench: Bench) -> list[Row]:
@@ -174,7 +177,7 @@ def install(bench: Bench) -> list[Row]:
             envlock(*asked, "--no-verify", env=env, cwd=place)
 
         def theirs() -> None:
-            uv("venv", "-q", "--python", bench.interpreter(), "theirs", env=env, cwd=place)
+            uv("venv", "-q", "--python", bench.interpreter(python), "theirs", env=env, cwd=place)
             sync = ("pip", "sync", "-q", "--require-hashes", "requirements.txt", "--default-index", index.url)
             uv(*sync, "--python", "theirs/bin/python", env=env, cwd=place)
 
@@ -229,7 +232,12 @@ def start(bench: Bench) -> list[Row]:
     ]
 
 
-BENCHMARKS: dict[str, Callable[[Bench], list[Row]]] = {"start": start, "resolve": resolve, "install": install}
+BENCHMARKS: dict[str, Callable[[Bench], list[Row]]] = {
+    "start": start,
+    "resolve": resolve,
+    "resolve-online": resolve_online,
+    "install": install,
+}
 
 
 def main() -> None:
