@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,14 +62,16 @@ def find(
     run: Runner,
     environ: Mapping[str, str],
     own: Path | None = OWN,
+    only: Collection[str] = (),
     note: Callable[[str], None] = lambda _: None,
 ) -> tuple[Interpreter, ...]:
     """Return the usable Pythons, oldest version first, those of one version in the order they were found in.
 
-    `own` is the folder of the interpreter that runs envlock.
+    `own` is the folder of the interpreter that runs envlock. With `only`, minor versions such as `3.10`, an interpreter
+    whose name says another one is not started.
     `note` gets one line for each that was passed over: broken, hanging, not CPython, free-threaded, a pre-release.
     """
-    candidates = list(_candidates(environ, own, note))
+    candidates = [it for it in _candidates(environ, own, note) if _may_be(it.path.name, only)]
 
     def ask(candidate: _Candidate) -> Interpreter | str:
         return _ask(run, environ, candidate)
@@ -90,6 +92,12 @@ def choose_for(version: str, found: tuple[Interpreter, ...]) -> Interpreter | No
     """
     fitting = [it for it in found if it.version == version or it.version.rpartition(".")[0] == version]
     return max(fitting, key=lambda it: (it.origin != "conda", _numbers(it.version)), default=None)
+
+
+def _may_be(name: str, only: Collection[str]) -> bool:
+    """Return whether a program of that name may be of one of these versions: `python3` may be of any."""
+    said = re.fullmatch(r"python(3\.[0-9]+)", name)
+    return not only or said is None or said[1] in only
 
 
 def _candidates(environ: Mapping[str, str], own: Path | None, note: Callable[[str], None]) -> Iterator[_Candidate]:

@@ -220,12 +220,13 @@ def _put(world: World, choice: _Choice, path: Path, *, offline: bool, proven: bo
 def _python(world: World, version: str, tools: Tools, *, near: Path) -> Path:
     """Return an interpreter of this machine, else one that uv fetches."""
     world.reporter.stage(f"Looking for Python {version}")
-    found = interpreters.find(run=world.run, environ=world.environ, note=world.reporter.log)
+    found = interpreters.find(run=world.run, environ=world.environ, only=(version,), note=world.reporter.log)
     chosen = interpreters.choose_for(version, found)
     if chosen is not None:
         world.reporter.log(f"Python {chosen.version} from {chosen.origin}: {chosen.path}")
         return chosen.path
-    looked = tuple(Problem(message=f"{row.version}, from {row.origin}", file=str(row.path)) for row in found)
+    others = interpreters.find(run=world.run, environ=world.environ)
+    looked = tuple(Problem(message=f"{row.version}, from {row.origin}", file=str(row.path)) for row in others)
     looked = (Problem(message="looked on PATH and at what pyenv, uv and conda have installed; found:"), *looked)
     if tools.offline:
         raise _no_python(version, "and offline none is fetched", looked)

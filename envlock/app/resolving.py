@@ -175,6 +175,6 @@ def _pythons(world: World, versions: set[str]) -> dict[str, Path]:
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     if versions <= {running}:
         return dict.fromkeys(versions, here)
-    found = interpreters.find(run=world.run, environ=world.environ, note=world.reporter.log)
+    found = interpreters.find(run=world.run, environ=world.environ, only=versions, note=world.reporter.log)
     chosen = {version: interpreters.choose_for(version, found) for version in versions}
     return {version: one.path if one else here for version, one in chosen.items()}

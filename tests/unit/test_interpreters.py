@@ -266,6 +266,19 @@ def test_the_newest_patch_that_is_not_condas(asked: str, path: str | None) -> No
     assert (str(chosen.path) if chosen else None) == path
 
 
+def test_a_name_that_says_another_version_is_not_started(home: Home) -> None:
+    other = home.program("other", "#!/bin/sh\nexit 1\n", name="python3.4")
+    other.write_bytes(Path("/bin/false").read_bytes())
+    mine = home.python("mine", name=f"python{VERSION.rpartition('.')[0]}")
+    home.on_path("other", "mine")
+    found = interpreters.find(
+        run=proc.run, environ=home.environ, own=None, only=(VERSION.rpartition(".")[0],), note=home.notes.append
+    )
+    assert ([it.path for it in found], home.notes) == ([mine.resolve()], [])
+    assert [it.path for it in home.find()] == [mine.resolve()]
+    assert home.notes == [f"{other}: broken: ended with 1"]
+
+
 def test_the_python_that_runs_envlock_is_found_wherever_it_lies(tmp_path: Path) -> None:
     empty = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
     found = interpreters.find(run=proc.run, environ=empty)
