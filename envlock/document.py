@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -38,8 +39,7 @@ class Object(dict[str, Any]):
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         """Take the pairs as `json` reads them; the last value of a repeated key wins."""
         super().__init__(pairs)
-        keys = [key for key, _ in pairs]
-        self.repeated = sorted({key for key in keys if keys.count(key) > 1}) if len(self) < len(keys) else []
+        self.repeated = sorted(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +152,10 @@ def decode(text: str, file: str) -> Object | Problem:
 
 
 def quoted(value: object) -> str:
-    """Return a JSON value as it would be written, a long text cut to a length that fits a message."""
+    """Return a JSON value as it would be written in printable ASCII, cut to a length that fits a message."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
-    text = json.dumps(value)
+    text = json.dumps(value).replace("\x7f", "\\u007f")
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 

@@ -9,32 +9,27 @@ import difflib
 import hashlib
 import json
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from envlock import lines
-from envlock.document import quoted
+from envlock.document import safe
 from envlock.errors import Misuse, Problem
 from envlock.model import BackendSpec, Profile
 from envlock.profile_keys import BACKEND, SCHEMA, TABLES, TOP, Key, Kind, described, schema
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 __all__ = ["SCHEMA", "parse", "schema"]
 
 # Packages whose builds decide which machines fit: without an exact version there is nothing to look up.
-PINNED: Final = ("torch", "bitsandbytes")
+PINNED: Final = {"torch": "torch==2.4.1", "bitsandbytes": "bitsandbytes==0.43.3"}
 BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-PLACE: Final = re.compile(r" ?\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+# How much of a key that needs quotes a message repeats.
+SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +39,22 @@ class _Mistake:
     path: lines.Path
     message: str
     expected: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What stands under a key: a value, or a list as a tuple of those elements that fit, each with its path beside it.
+
+    Not `sound` is one with a mistake: what follows from its value need not be told as well.
+    """
+
+    value: Any
+    elements: tuple[tuple[lines.Path, Any], ...] = ()
+    sound: bool = True
+
+
+_Table: TypeAlias = Mapping[str, _Entry]
+ABSENT: Final = _Entry(value=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +68,7 @@ class _Reader:
         self.mistakes.append(_Mistake(path=path, message=message, expected=expected))
 
     def table(self, value: Any, keys: Mapping[str, Key], path: lines.Path, *, beside: Iterable[str] = ()) -> _Table:
-        """Return the values that fit, of lists the elements that do; `beside` are keys that others read."""
+        """Return an entry for each key that is there; `beside` are keys that others read."""
         if not isinstance(value, dict):
             self.complain(path, f"is {described(value)}", "a table")
             return {}
@@ -68,43 +79,42 @@ class _Reader:
         for key, rule in keys.items():
             if rule.required and key not in value:
                 self.complain((*path, key), "is missing", rule.kind.expected)
-        present = {key: rule.kind for key, rule in keys.items() if key in value}
-        return {key: held for key, kind in present.items() if (held := self._held(value[key], kind, (*path, key)))}
+        return {key: self._entry(value[key], rule.kind, (*path, key)) for key, rule in keys.items() if key in value}
 
-    def _held(self, value: Any, kind: Kind, path: lines.Path) -> _Held | None:
-        """Return the value, or the elements that fit, each with its path; None where nothing does."""
+    def _entry(self, value: Any, kind: Kind, path: lines.Path) -> _Entry:
         if (mistake := kind.mistake(value)) is not None:
             self.complain(path, mistake, kind.expected)
-            return None
+            return _Entry(value=None, sound=False)
         if kind.each is None:
-            return _Held(value=value, elements=())
-        numbered = [((*path, number), element) for number, element in enumerate(value)]
-        elements: list[tuple[lines.Path, Any]] = []
-        for place, element in numbered:
-            if (mistake := kind.each.mistake(element)) is not None:
-                self.complain(place, mistake, kind.each.expected)
-            elif kind.distinct and any(element == other for _, other in elements):
-                self.complain(place, f"names {element} twice")
-            else:
-                elements.append((place, element))
-        return _Held(value=tuple(element for _, element in elements), elements=tuple(elements))
+            return _Entry(value=value)
+        fitting = {
+            (*path, number): one for number, one in enumerate(value) if self._fits(one, kind.each, (*path, number))
+        }
+        if kind.distinct:
+            self._differ(fitting)
+        return _Entry(value=tuple(fitting.values()), elements=tuple(fitting.items()), sound=len(fitting) == len(value))
 
+    def _fits(self, value: Any, kind: Kind, path: lines.Path) -> bool:
+        mistake = kind.mistake(value)
+        if mistake is not None:
+            self.complain(path, mistake, kind.expected)
+        return mistake is None
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """A value that fits; the elements of a list stand beside it with their paths."""
-
-    value: Any
-    elements: tuple[tuple[lines.Path, Any], ...]
-
-
-_Table = Mapping[str, _Held]
+    def _differ(self, elements: Mapping[lines.Path, str]) -> None:
+        seen: set[str] = set()
+        for path, element in elements.items():
+            if element in seen:
+                self.complain(path, f"names {element} twice")
+            seen.add(element)
 
 
 def parse(text: str, file: str) -> Profile:
     """Return the profile; `Misuse` (`profile-invalid`, `profile-newer`) names every mistake at once."""
     text = text.removeprefix("\ufeff")  # some editors begin a file with a mark of its encoding
-    raw = _document(text, file)
+    raw = lines.load(text)
+    if isinstance(raw, lines.Fault):
+        problem = Problem(file=file, line=raw.line, message=raw.message, expected="TOML")
+        raise Misuse("the profile is not TOML", code="profile-invalid", problems=(problem,))
     _refuse_newer(raw, text, file)
     reader = _Reader(mistakes=[])
     top = reader.table(raw, TOP, (), beside=("backend", *TABLES))
@@ -112,16 +122,17 @@ def parse(text: str, file: str) -> Profile:
     conda, verify = (reader.table(raw.get(name, {}), keys, (name,)) for name, keys in TABLES.items())
     for table in (top, *own.values()):
         _check_requires(table, reader)
-    specs = tuple(_spec(path, name, top, own.get(name, {}), reader) for path, name in _elements(top, "backends"))
+    for path, name in top.get("backends", ABSENT).elements:
+        _check_backend(path, name, top, own.get(name, {}), reader)
     if reader.mistakes:
         problems = _placed(reader.mistakes, text, file)
         raise Misuse(f"{_counted(len(problems))} in the profile", code="profile-invalid", problems=problems)
     read = Profile(
-        name=_value(top, "name"),
+        name=top["name"].value,
         summary=_value(top, "summary", ""),
         file=file,
-        platforms=_value(top, "platforms"),
-        backends=specs,
+        platforms=top["platforms"].value,
+        backends=tuple(_spec(name, top, own.get(name, {})) for name in top["backends"].value),
         conda_requires=_value(conda, "requires", ()),
         families=_value(verify, "families", ()),
         min_memory_mib=_value(verify, "min-memory-mib", 0),
@@ -129,36 +140,11 @@ def parse(text: str, file: str) -> Profile:
     return replace(read, digest=_digest(read))
 
 
-# ---- the text -----------------------------------------------------------------------------------------------------
-
-
-def _document(text: str, file: str) -> dict[str, Any]:
-    try:
-        return dict(tomllib.loads(text))
-    except RecursionError as error:
-        problem = Problem(file=file, message="is nested too deeply", expected="TOML")
-        raise Misuse("the profile is not TOML", code="profile-invalid", problems=(problem,)) from error
-    except ValueError as error:  # a mistake in the TOML, or a number beyond Python's own limit of digits
-        message, line = _syntax(str(error), text)
-        problem = Problem(file=file, line=line, message=message, expected="TOML")
-        raise Misuse("the profile is not TOML", code="profile-invalid", problems=(problem,)) from error
-
-
-def _syntax(said: str, text: str) -> tuple[str, int | None]:
-    """Return what the TOML reader said without the place, and the line of the place."""
-    message = said[:1].lower() + PLACE.sub("", said)[1:]
-    found = PLACE.search(said)
-    if found is None:
-        return message, None
-    if found["line"] is None:
-        return f"{message}, at the end of the file", text.count("\n") + (not text.endswith("\n"))
-    return f"{message}, column {found['column']}", int(found["line"])
-
-
 def _refuse_newer(raw: Mapping[str, Any], text: str, file: str) -> None:
     found = raw.get("schema")
     if isinstance(found, int) and found > SCHEMA:
-        mistake = _Mistake(path=("schema",), message=f"is {found}", expected=f"{SCHEMA}, the newest this envlock reads")
+        expected = f"{SCHEMA}, the newest this envlock reads"
+        mistake = _Mistake(path=("schema",), message=f"is {described(found)}", expected=expected)
         problems = _placed([mistake], text, file)
         hint = "git pull && python -m pip install ."
         raise Misuse("the profile is for a newer envlock", code="profile-newer", problems=problems, hint=hint)
@@ -181,45 +167,51 @@ def _backends(raw: Mapping[str, Any], reader: _Reader) -> dict[str, _Table]:
     return {name: reader.table(values, BACKEND, ("backend", name)) for name, values in tables.items()}
 
 
-def _spec(path: lines.Path, name: str, top: _Table, own: _Table, reader: _Reader) -> BackendSpec:
-    """Return the backend; a key of its own table replaces the profile's."""
-    both = {**top, **own}
-    python = both.get("python")
-    default = python is not None and "python" not in own
-    spec = BackendSpec(
-        name=name,
-        python=(python.value,) if python and default else _value(both, "python", ()),
-        pypi_python=_value(own, "pypi-python", ()),
-        requires=_value(both, "requires", ()),
-        exclude_newer=_value(both, "exclude-newer", None),
-    )
-    if not (spec.python or spec.pypi_python) and not reader.mistakes:
-        reader.complain(("backend", name), "names no Python", "`python` or `pypi-python`")
-    elif not spec.requires and not reader.mistakes:
-        reader.complain(path, f"names {name}, which requires nothing", f"`requires` at the top or in [backend.{name}]")
-    elif spec.requires and name != "cpu" and "torch" not in map(_package, spec.requires):
-        reader.complain(path, f"names {name}, a build of torch, but torch is not required", '"cpu", or torch==…')
-    return spec
-
-
 def _check_requires(table: _Table, reader: _Reader) -> None:
     """Complain of a package that is named twice, and of one whose version must be exact but is not."""
     seen: set[str] = set()
-    for path, text in _elements(table, "requires"):
+    for path, text in table.get("requires", ABSENT).elements:
         name = _package(text)
         if name in seen:
             reader.complain(path, f"names {name} twice", "one requirement for each package")
         elif name in PINNED and (mistake := _unpinned(Requirement(text))) is not None:
-            reader.complain(path, mistake, f"one exact version, such as {name}==2.4.1" if name == "torch" else "…==…")
+            reader.complain(path, mistake, f"one exact version, such as {PINNED[name]}")
         seen.add(name)
 
 
 def _unpinned(requirement: Requirement) -> str | None:
-    """Return why a requirement is no exact version."""
+    """Return why a requirement is no exact version that every build of the backend gets."""
     exact = [one.version for one in requirement.specifier if one.operator == "=="]
     if len(exact) != 1 or len(requirement.specifier) != 1 or exact[0].endswith(".*"):
         return f"leaves the version of {requirement.name} open"
+    if requirement.marker is not None:
+        return f"requires {requirement.name} in some environments only"
     return f"names a build of {requirement.name}: that is the backend's to say" if "+" in exact[0] else None
+
+
+def _check_backend(path: lines.Path, name: str, top: _Table, own: _Table, reader: _Reader) -> None:
+    """Complain of a backend that can make no environment."""
+    both = {**top, **own}
+    pythons = [both[key] for key in ("python", "pypi-python") if key in both]
+    if "python" in both and not any(entry.value or not entry.sound for entry in pythons):
+        reader.complain(("backend", name), "names no Python", "`python` or `pypi-python`")
+    requires = both.get("requires", ABSENT)
+    if requires is ABSENT:
+        reader.complain(path, f"names {name}, which requires nothing", f"`requires` at the top or in [backend.{name}]")
+    elif requires.sound and name != "cpu" and "torch" not in map(_package, requires.value):
+        reader.complain(path, f"names {name}, a build of torch, but torch is not required", '"cpu", or torch==…')
+
+
+def _spec(name: str, top: _Table, own: _Table) -> BackendSpec:
+    """Return the backend; a key of its own table replaces the profile's."""
+    both = {**top, **own}
+    return BackendSpec(
+        name=name,
+        python=own["python"].value if "python" in own else (top["python"].value,),
+        pypi_python=_value(own, "pypi-python", ()),
+        requires=both["requires"].value,
+        exclude_newer=_value(both, "exclude-newer", None),
+    )
 
 
 def _digest(read: Profile) -> str:
@@ -249,13 +241,8 @@ def _digest(read: Profile) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _value(table: _Table, key: str, default: Any = None) -> Any:
+def _value(table: _Table, key: str, default: Any) -> Any:
     return table[key].value if key in table else default
-
-
-def _elements(table: _Table, key: str) -> Iterator[tuple[lines.Path, str]]:
-    if key in table:
-        yield from table[key].elements
 
 
 def _package(text: str) -> str:
@@ -265,9 +252,11 @@ def _package(text: str) -> str:
 # ---- the words ----------------------------------------------------------------------------------------------------
 
 
-def _meant(given: str, known: Sequence[str]) -> str:
+def _meant(given: str, known: Sequence[str]) -> str | None:
+    if not known:
+        return None
     near = difflib.get_close_matches(given, known, n=1)
-    return f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
+    return f"`{safe(near[0])}`?" if near else f"one of {', '.join(map(safe, known))}"
 
 
 def _placed(mistakes: Sequence[_Mistake], text: str, file: str) -> tuple[Problem, ...]:
@@ -298,7 +287,15 @@ def _key(path: lines.Path) -> str:
 
 
 def _bare(key: str) -> str:
-    return key if BARE.fullmatch(key) else quoted(key)
+    return key if BARE.fullmatch(key) else f'"{"".join(map(_escaped, key[:SHOWN]))}{"…" * (len(key) > SHOWN)}"'
+
+
+def _escaped(mark: str) -> str:
+    if mark in '"\\':
+        return f"\\{mark}"
+    if " " <= mark <= "~":
+        return mark
+    return f"\\u{ord(mark):04x}" if mark <= "\uffff" else f"\\U{ord(mark):08x}"
 
 
 def _counted(mistakes: int) -> str:

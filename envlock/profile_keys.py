@@ -21,6 +21,8 @@ SCHEMA: Final = 1
 PLATFORMS: Final = ("linux-x86_64", "linux-aarch64")
 # Snapshots beyond these years would only come from a slip; the margin keeps a change to UTC within the calendar.
 YEARS: Final = range(1970, 9999)
+# The whole numbers of TOML; Python would read any, and write none of more than 4300 digits.
+WHOLE: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ def described(value: Any) -> str:
         return f"a text: {quoted(value)}"
     if isinstance(value, bool):
         return f"a boolean: {str(value).lower()}"
+    if isinstance(value, int) and value not in WHOLE:
+        return "a number of more than 64 bits"
     if isinstance(value, (int, float)):
         return f"a number: {value}"
     return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a date or a time"
@@ -152,12 +156,12 @@ REQUIREMENT: Final = Kind(
 MOMENT: Final = Kind(
     expected="a date and time with an offset, such as 2024-12-02T00:00:00Z",
     mistake=_moment,
-    schema={"type": "string", "format": "date-time"},
+    schema={"type": "string", "format": "date-time", "pattern": "([Zz]|[+-][0-9]{2}:[0-9]{2})$"},
 )
 NUMBER: Final = Kind(
     expected="a whole number, 0 or more",
-    mistake=_unless(lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0),
-    schema={"type": "integer", "minimum": 0},
+    mistake=_unless(lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value < WHOLE.stop),
+    schema={"type": "integer", "minimum": 0, "maximum": WHOLE.stop - 1},
 )
 VERSION: Final = Kind(
     expected=str(SCHEMA),
