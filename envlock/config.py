@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from envlock.errors import Misuse, Problem
 from envlock.model import Policy, Setting
 
-__all__ = ["Config", "default", "resolve"]
+__all__ = ["Config", "Section", "default", "resolve"]
 
 Value: TypeAlias = "bool | str | None"
 
@@ -32,7 +32,34 @@ INDEX_VARIABLES: Final = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 INDEX_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+URL: Final = re.compile(r"(https?|file)://\S+")
+# uv takes an index with a name before it: `company=https://index.example/simple`.
+TOOLS_NAME: Final = re.compile(r"^[A-Za-z0-9._-]+=(?=[a-z]+://)")
+BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 USER: Final = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class Section(dict[str, Any]):
+    """`[tool.envlock]` with the line on which each of its keys stands, by the path inside the table."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, values: Mapping[str, Any], lines: Mapping[tuple[str | int, ...], int]) -> None:
+        """Take the keys as they are."""
+        super().__init__(values)
+        self.lines = lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """One value from one layer, not looked at yet; `key`, `file` and `line` say where it was set."""
+
+    name: str
+    value: object
+    origin: str
+    key: str
+    file: str | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,66 +108,98 @@ def default() -> Config:
 def resolve(
     *, flags: Mapping[str, object], environ: Mapping[str, str], table: Mapping[str, Any], table_file: str | None
 ) -> Config:
-    """Combine the layers; flag names may be written with `_`.
+    """Combine the layers; flag names may be written with `_`. A `Section` as the table lends its lines to the problems.
 
     Raises `Misuse` (`config-invalid`) with every unknown key and every wrong value.
     """
     problems: list[Problem] = []
-    given = _from_tools(environ) | _from_table(table, table_file, problems) | _from_environ(environ, problems)
-    given |= {name: (value, "flag") for raw, value in flags.items() if (name := raw.replace("_", "-")) in DEFAULTS}
+    given = [
+        *_from_tools(environ),
+        *_from_table(table, table_file, problems),
+        *_from_environ(environ, problems),
+        *(
+            _Given(name=name, value=value, origin="flag", key=f"--{name}")
+            for raw, value in flags.items()
+            if (name := raw.replace("_", "-")) in DEFAULTS
+        ),
+    ]
     checked: dict[str, tuple[Value, str]] = {name: (value, "default") for name, value in DEFAULTS.items()}
-    for name, (value, origin) in given.items():
-        if expected := _mistake(name, value):
-            file = table_file if origin == table_file else None
-            key = f"tool.envlock.{name}" if file else f"{origin} {name}"
-            problems.append(Problem(message=f"{value!r} does not fit", file=file, key=key, expected=expected))
+    for one in given:
+        if expected := _mistake(one.name, one.value):
+            message = f"{_described(one.value)} does not fit"
+            problems.append(Problem(message=message, file=one.file, line=one.line, key=one.key, expected=expected))
         else:
-            checked[name] = (cast("Value", value), origin)
+            checked[one.name] = (cast("Value", one.value), one.origin)
     if problems:
         raise Misuse("the settings are wrong", code="config-invalid", problems=tuple(problems))
     return Config(entries=checked)
 
 
-def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Problem]) -> dict[str, tuple[object, str]]:
-    flat = {key: value for key, value in table.items() if key != "index"}
-    given: dict[str, tuple[object, str]] = {}
-    for key, value in flat.items():
+def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Problem]) -> Iterator[_Given]:
+    places = table.lines if isinstance(table, Section) else {}
+    origin = file or "table"
+    for key, value in table.items():
+        spelled, line = _spelled("tool.envlock", key), places.get((key,))
         if key in DEFAULTS:
-            given[key] = (value, file or "table")
-            continue
-        near = difflib.get_close_matches(key, [*DEFAULTS, "index"], n=1)
-        expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, 'index'])}"
-        problems.append(Problem(message="unknown key", file=file, key=f"tool.envlock.{key}", expected=expected))
-    index = table.get("index", {})
-    if not isinstance(index, dict):
-        wanted = "a table of name = URL"
-        problems.append(Problem(message="wrong type", file=file, key="tool.envlock.index", expected=wanted))
-        return given
-    return given | {f"index.{name}": (url, file or "table") for name, url in index.items()}
+            yield _Given(name=key, value=value, origin=origin, key=spelled, file=file, line=line)
+        elif key != "index":
+            expected = _meant(key, [*DEFAULTS, "index"])
+            problems.append(Problem(message="unknown key", file=file, line=line, key=spelled, expected=expected))
+        elif not isinstance(value, dict):
+            wanted = "a table of name = URL"
+            problems.append(Problem(message="wrong type", file=file, line=line, key=spelled, expected=wanted))
+        else:
+            for name, url in value.items():
+                yield _Given(
+                    name=f"index.{name}",
+                    value=url,
+                    origin=origin,
+                    key=_spelled(spelled, name),
+                    file=file,
+                    line=places.get((key, name)),
+                )
 
 
-def _from_tools(environ: Mapping[str, str]) -> dict[str, tuple[object, str]]:
+def _from_tools(environ: Mapping[str, str]) -> Iterator[_Given]:
     outer = next((variable for variable in INDEX_VARIABLES if environ.get(variable)), None)
-    return {"index.pypi": (environ[outer], outer)} if outer else {}
+    if outer:
+        url = TOOLS_NAME.sub("", environ[outer])
+        yield _Given(name="index.pypi", value=url, origin=outer, key=outer)
 
 
-def _from_environ(environ: Mapping[str, str], problems: list[Problem]) -> dict[str, tuple[object, str]]:
-    given: dict[str, tuple[object, str]] = {}
+def _from_environ(environ: Mapping[str, str], problems: list[Problem]) -> Iterator[_Given]:
     for variable, text in environ.items():
-        name = variable.removeprefix("ENVLOCK_").lower().replace("_", "-")
         if not variable.startswith("ENVLOCK_"):
             continue
+        name = variable.removeprefix("ENVLOCK_").lower().replace("_", "-")
         if name.startswith("index-"):
-            given[f"index.{name.removeprefix('index-')}"] = (text, variable)
-        elif name == "offline":
-            given[name] = (_boolean(text), variable)
+            index = name.removeprefix("index-")
+            yield _Given(name=f"index.{index}", value=text, origin=variable, key=variable)
         elif name in DEFAULTS:
-            given[name] = (text, variable)
+            value = _boolean(text) if name == "offline" else text
+            yield _Given(name=name, value=value, origin=variable, key=variable)
         else:
-            near = difflib.get_close_matches(name, DEFAULTS, n=1)
-            meant = f"`ENVLOCK_{near[0].upper().replace('-', '_')}`?" if near else None
-            problems.append(Problem(message="unknown variable", key=variable, expected=meant))
-    return given
+            known = [f"ENVLOCK_{one.upper().replace('-', '_')}" for one in DEFAULTS]
+            expected = _meant(variable, [*known, "ENVLOCK_INDEX_<NAME>"])
+            problems.append(Problem(message="unknown variable", key=variable, expected=expected))
+
+
+def _meant(given: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    return f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
+
+
+def _spelled(table: str, key: str) -> str:
+    return f"{table}.{key}" if BARE.fullmatch(key) else f"{table}.{key!r}"
+
+
+def _described(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    kinds = {int: "a number", float: "a number", dict: "a table", list: "a list"}
+    return kinds.get(type(value), "a date or a time")
 
 
 def _boolean(text: str) -> bool | str:
@@ -151,7 +210,7 @@ def _boolean(text: str) -> bool | str:
 def _mistake(name: str, value: object) -> str | None:
     """Return what was expected, or None where the value fits."""
     if name.startswith("index."):
-        fits = isinstance(value, str) and re.match(r"(https?|file)://", value) and INDEX_NAME.fullmatch(name[6:])
+        fits = isinstance(value, str) and URL.fullmatch(value) and INDEX_NAME.fullmatch(name[6:])
         return None if fits else "an index name of a-z, 0-9 and - with an http, https or file URL"
     if name == "offline":
         return None if isinstance(value, bool) else "true or false"

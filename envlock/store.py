@@ -5,19 +5,15 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from envlock import lines
+from envlock.config import Section
 from envlock.errors import EnvlockError, Misuse, Problem, WorldFailed
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = [
     "config_table",
@@ -35,6 +31,7 @@ __all__ = [
 PACKAGE: Final = Path(__file__).resolve().parent
 # A wheel carries them inside the package; in a checkout they stand beside it.
 BUNDLES: Final = (PACKAGE, PACKAGE.parent)
+WITHOUT: Final = "envlock --no-config detect"
 PROJECT_MARKS: Final = ("pyproject.toml", ".git")
 
 
@@ -71,7 +68,7 @@ def profile_file(name: str, cwd: Path) -> Path:
     if os.sep in name or name.endswith(".toml"):
         return cwd / name
     for folder in _folders("profiles", cwd):
-        if (path := folder / f"{name}.toml").is_file():
+        if _is_file(path := folder / f"{name}.toml"):
             return path
     known = profile_names(cwd)
     near = difflib.get_close_matches(name, known, n=1)
@@ -82,13 +79,14 @@ def profile_file(name: str, cwd: Path) -> Path:
 
 def profile_names(cwd: Path) -> tuple[str, ...]:
     """Return the names that `profile_file` finds, sorted."""
-    return tuple(sorted({path.stem for folder in _folders("profiles", cwd) for path in folder.glob("*.toml")}))
+    found = (path for folder in _folders("profiles", cwd) for path in folder.glob("*.toml"))
+    return tuple(sorted({path.stem for path in found if _is_file(path)}))
 
 
 def lock_file(profile: str, cwd: Path) -> Path | None:
     """Return the lock of a profile: the project's `lockfiles/`, else the bundled one, else None."""
     found = (folder / f"{profile}.lock" for folder in _folders("lockfiles", cwd))
-    return next((path for path in found if path.is_file()), None)
+    return next((path for path in found if _is_file(path)), None)
 
 
 def lock_target(profile: str, cwd: Path) -> Path:
@@ -97,13 +95,14 @@ def lock_target(profile: str, cwd: Path) -> Path:
 
 
 def config_table(cwd: Path) -> tuple[Mapping[str, Any], str | None]:
-    """Return `[tool.envlock]` of the nearest pyproject.toml that has it, and that file's name; empty if none has."""
+    """Return `[tool.envlock]` of the nearest pyproject.toml that has it, and that file's name; empty if none has.
+
+    Raises `Misuse` (`config-invalid`) for a file on the way there that is not TOML.
+    """
     for folder in (cwd, *cwd.parents):
         path = folder / "pyproject.toml"
-        if path.is_file():
-            tool = _toml(path).get("tool")
-            if isinstance(tool, dict) and isinstance(table := tool.get("envlock"), dict):
-                return table, str(path)
+        if _is_file(path) and (section := _section(path)) is not None:
+            return section, str(path)
     return {}, None
 
 
@@ -131,6 +130,17 @@ def write_set(files: Mapping[Path, bytes]) -> None:
                 temporary.unlink()
 
 
+def _is_file(path: Path) -> bool:
+    """Tell whether a file is there; `WorldFailed` where that cannot be seen, lest another file take its place."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        problem = Problem(message=error.strerror or str(error), file=str(path))
+        raise WorldFailed("cannot look for a file", code="file-unreadable", problems=(problem,)) from error
+
+
 def _folders(kind: str, cwd: Path) -> Iterator[Path]:
     project = _project(cwd)
     yield cwd / kind
@@ -144,14 +154,22 @@ def _project(cwd: Path) -> Path | None:
     return next(marked, None)
 
 
-def _toml(path: Path) -> Mapping[str, Any]:
-    try:
-        table: Mapping[str, Any] = tomllib.loads(read_text(path, what="project file"))
-    except tomllib.TOMLDecodeError as error:
-        problem = Problem(message=str(error), file=str(path), expected="TOML")
-        hint = "envlock --no-config detect"
-        raise Misuse("the project file is not TOML", code="config-invalid", problems=(problem,), hint=hint) from error
-    return table
+def _section(path: Path) -> Section | None:
+    text = read_text(path, what="project file")
+    table = lines.load(text)
+    if isinstance(table, lines.Fault):
+        problem = Problem(message=table.message, file=str(path), line=table.line, expected="TOML")
+        raise Misuse("the project file is not TOML", code="config-invalid", problems=(problem,), hint=WITHOUT)
+    tool = table.get("tool", {})
+    if not isinstance(tool, dict) or "envlock" not in tool:
+        return None
+    places = lines.of(text)
+    values = tool["envlock"]
+    if not isinstance(values, dict):
+        line = places.get(("tool", "envlock"))
+        problem = Problem(message="wrong type", file=str(path), line=line, key="tool.envlock", expected="a table")
+        raise Misuse("the settings are wrong", code="config-invalid", problems=(problem,), hint=WITHOUT)
+    return Section(values, {key[2:]: line for key, line in places.items() if key[:2] == ("tool", "envlock")})
 
 
 def _temporary(path: Path, data: bytes) -> Path:
