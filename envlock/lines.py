@@ -33,8 +33,8 @@ TOKEN: Final = re.compile(
     re.DOTALL,
 )
 PLACE: Final = re.compile(r" ?\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
-# Python turns no text of more decimal digits into a number.
-DIGITS: Final = re.compile(r"[0-9_]{4301}")
+# Python makes a number of no more than 4300 decimal digits.
+ENDLESS: Final = re.compile(r"[+-]?[0-9](_?[0-9]){4300,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,7 @@ def load(text: str) -> dict[str, Any] | Fault:
     except RecursionError:
         return Fault(message="is nested too deeply", line=None)
     except ValueError:
-        found = DIGITS.search(text)
-        line = text.count("\n", 0, found.start()) + 1 if found else None
+        line = next((line for mark, line in _tokens(text) if ENDLESS.fullmatch(mark)), None)
         return Fault(message="holds a number of too many digits", line=line)
 
 
