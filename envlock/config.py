@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -143,7 +143,8 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
         if key in DEFAULTS:
             yield _Given(name=key, value=value, origin=origin, key=spelled, file=file, line=line)
         elif key != "index":
-            expected = _meant(key, [*DEFAULTS, "index"])
+            near = difflib.get_close_matches(key, [*DEFAULTS, "index"], n=1)
+            expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, 'index'])}"
             problems.append(Problem(message="unknown key", file=file, line=line, key=spelled, expected=expected))
         elif not isinstance(value, dict):
             wanted = "a table of name = URL"
@@ -179,14 +180,11 @@ def _from_environ(environ: Mapping[str, str], problems: list[Problem]) -> Iterat
             value = _boolean(text) if name == "offline" else text
             yield _Given(name=name, value=value, origin=variable, key=variable)
         else:
-            known = [f"ENVLOCK_{one.upper().replace('-', '_')}" for one in DEFAULTS]
-            expected = _meant(variable, [*known, "ENVLOCK_INDEX_<NAME>"])
-            problems.append(Problem(message="unknown variable", key=variable, expected=expected))
-
-
-def _meant(given: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(given, known, n=1)
-    return f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
+            near = difflib.get_close_matches(name, DEFAULTS, n=1)
+            known = [f"ENVLOCK_{one.upper().replace('-', '_')}" for one in near or DEFAULTS]
+            expected = f"`{known[0]}`?" if near else f"one of {', '.join(known)}, ENVLOCK_INDEX_<NAME>"
+            spelled = variable if variable.isprintable() else repr(variable)
+            problems.append(Problem(message="unknown variable", key=spelled, expected=expected))
 
 
 def _spelled(table: str, key: str) -> str:

@@ -29,8 +29,6 @@ __all__ = [
 ]
 
 PACKAGE: Final = Path(__file__).resolve().parent
-# A wheel carries them inside the package; in a checkout they stand beside it.
-BUNDLES: Final = (PACKAGE, PACKAGE.parent)
 WITHOUT: Final = "envlock --no-config detect"
 PROJECT_MARKS: Final = ("pyproject.toml", ".git")
 
@@ -146,7 +144,8 @@ def _folders(kind: str, cwd: Path) -> Iterator[Path]:
     yield cwd / kind
     if project is not None and project != cwd:
         yield project / kind
-    yield from (bundle / kind for bundle in BUNDLES)
+    # A wheel carries them inside the package; in a checkout they stand beside it.
+    yield PACKAGE / kind if (PACKAGE / kind).is_dir() else PACKAGE.parent / kind
 
 
 def _project(cwd: Path) -> Path | None:

@@ -1,0 +1,195 @@
+"""Settings: flag over variable over table over default, each with its origin; every wrong one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import pytest
+
+from envlock import config
+from envlock.config import Config, Section
+from envlock.errors import Misuse
+
+FILE = "/home/me/pyproject.toml"
+URL = "https://index.example/simple"
+
+
+def resolve(
+    *,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    table: Mapping[str, Any] | None = None,
+    file: str | None = FILE,
+) -> Config:
+    return config.resolve(flags=flags or {}, environ=environ or {}, table=table or {}, table_file=file)
+
+
+def mistakes(**layers: Any) -> list[str]:
+    with pytest.raises(Misuse) as caught:
+        resolve(**layers)
+    assert (caught.value.code, caught.value.exit) == ("config-invalid", 2)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_the_defaults() -> None:
+    settings = config.default()
+    assert (settings.offline, settings.driver_policy, settings.resolver) == (False, "minor-version", "uv")
+    assert (settings.path, settings.index_url("pypi")) == (None, None)
+    assert {one.origin for one in settings.settings()} == {"default"}
+    assert [(one.name, one.value) for one in settings.settings()] == [
+        ("color", "auto"),
+        ("driver-policy", "minor-version"),
+        ("offline", "false"),
+        ("path", None),
+        ("resolver", "uv"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "variable", "setting"),
+    [
+        ("offline", True, ("ENVLOCK_OFFLINE", "1", True), False),
+        ("driver-policy", "strict", ("ENVLOCK_DRIVER_POLICY", "minor-version", "minor-version"), "strict"),
+        ("path", "a", ("ENVLOCK_PATH", "b", "b"), "c"),
+        ("color", "never", ("ENVLOCK_COLOR", "always", "always"), "never"),
+        ("resolver", "uv", ("ENVLOCK_RESOLVER", "uv", "uv"), "uv"),
+    ],
+)
+def test_a_flag_goes_before_a_variable_before_the_table(
+    name: str, flag: object, variable: tuple[str, str, object], setting: object
+) -> None:
+    key, text, value = variable
+    flags, environ, table = {name.replace("-", "_"): flag}, {key: text}, {name: setting}
+    assert resolve(flags=flags, environ=environ, table=table).entries[name] == (flag, "flag")
+    assert resolve(environ=environ, table=table).entries[name] == (value, key)
+    assert resolve(table=table).entries[name] == (setting, FILE)
+    assert resolve(table=table, file=None).entries[name] == (setting, "table")
+    assert resolve().entries[name][1] == "default"
+
+
+def test_each_setting_is_read_from_its_own_layer() -> None:
+    settings = resolve(flags={"offline": True}, environ={"ENVLOCK_DRIVER_POLICY": "strict"}, table={"path": "envs"})
+    assert (settings.offline, settings.driver_policy, settings.path) == (True, "strict", "envs")
+    assert {one.name: one.origin for one in settings.settings()} == {
+        "offline": "flag",
+        "driver-policy": "ENVLOCK_DRIVER_POLICY",
+        "path": FILE,
+        "resolver": "default",
+        "color": "default",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", True), ("TRUE", True), (" yes ", True), ("on", True), ("0", False), ("no", False), ("Off", False)],
+)
+def test_a_boolean_variable(text: str, value: object) -> None:
+    assert resolve(environ={"ENVLOCK_OFFLINE": text}, table={"offline": not value}).offline is value
+
+
+def test_an_empty_boolean_variable_is_false() -> None:
+    assert resolve(environ={"ENVLOCK_OFFLINE": ""}).offline is False
+
+
+def test_other_variables_and_other_flags_are_not_ours() -> None:
+    settings = resolve(flags={"verb": "plan"}, environ={"HOME": "/", "envlock_offline": "1", "XENVLOCK_PATH": "x"})
+    assert settings == config.default()
+
+
+@pytest.mark.parametrize(
+    ("environ", "table", "url", "origin"),
+    [
+        ({}, {"pypi": URL}, URL, FILE),
+        ({"ENVLOCK_INDEX_PYPI": f"{URL}/env"}, {"pypi": URL}, f"{URL}/env", "ENVLOCK_INDEX_PYPI"),
+        ({"UV_DEFAULT_INDEX": f"{URL}/uv"}, {"pypi": URL}, URL, FILE),
+        ({"UV_DEFAULT_INDEX": f"{URL}/uv", "PIP_INDEX_URL": f"{URL}/pip"}, {}, f"{URL}/uv", "UV_DEFAULT_INDEX"),
+        ({"UV_DEFAULT_INDEX": f"company={URL}"}, {}, URL, "UV_DEFAULT_INDEX"),
+        ({"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": f"{URL}/old"}, {}, f"{URL}/old", "UV_INDEX_URL"),
+        ({"PIP_INDEX_URL": "file:///srv/simple"}, {}, "file:///srv/simple", "PIP_INDEX_URL"),
+    ],
+)
+def test_where_an_index_comes_from(environ: Mapping[str, str], table: Mapping[str, str], url: str, origin: str) -> None:
+    settings = resolve(environ=environ, table={"index": table})
+    assert settings.index_url("pypi") == url
+    assert settings.entries["index.pypi"] == (url, origin)
+
+
+def test_an_index_of_a_name_with_a_dash() -> None:
+    settings = resolve(environ={"ENVLOCK_INDEX_PYTORCH_CU121": URL})
+    assert (settings.index_url("pytorch-cu121"), settings.index_url("pypi")) == (URL, None)
+
+
+def test_credentials_are_used_but_not_shown() -> None:
+    settings = resolve(table={"index": {"pypi": "https://joe:s3cret@index.example/simple"}})
+    assert settings.index_url("pypi") == "https://joe:s3cret@index.example/simple"
+    assert [one.value for one in settings.settings() if one.name == "index.pypi"] == [
+        "https://****@index.example/simple"
+    ]
+
+
+def test_every_mistake_is_named_by_file_line_and_key_or_by_variable() -> None:
+    table = Section(
+        {"offline": "yes", "drivr-policy": "strict", "index": {"pypi": 3, "Bad name": URL}},
+        {("offline",): 4, ("drivr-policy",): 5, ("index",): 7, ("index", "pypi"): 8, ("index", "Bad name"): 9},
+    )
+    wanted = "(expected an index name of a-z, 0-9 and - with an http, https or file URL)"
+    assert mistakes(
+        flags={"driver_policy": "lax"}, environ={"ENVLOCK_OFLINE": "1", "ENVLOCK_COLOR": "red"}, table=table
+    ) == [
+        f"{FILE}:5: `tool.envlock.drivr-policy`: unknown key (expected `driver-policy`?)",
+        "`ENVLOCK_OFLINE`: unknown variable (expected `ENVLOCK_OFFLINE`?)",
+        f"{FILE}:4: `tool.envlock.offline`: 'yes' does not fit (expected true or false)",
+        f"{FILE}:8: `tool.envlock.index.pypi`: a number does not fit {wanted}",
+        f"{FILE}:9: `tool.envlock.index.'Bad name'`: 'https://index.example/simple' does not fit {wanted}",
+        "`ENVLOCK_COLOR`: 'red' does not fit (expected one of auto, always, never)",
+        "`--driver-policy`: 'lax' does not fit (expected one of minor-version, strict)",
+    ]
+
+
+def test_a_mistake_behind_a_better_layer_is_named_all_the_same() -> None:
+    assert mistakes(flags={"offline": True}, table={"offline": 1}) == [
+        f"{FILE}: `tool.envlock.offline`: a number does not fit (expected true or false)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"path": ""}, "'' does not fit (expected a text that is not empty)"),
+        ({"path": True}, "true does not fit (expected a text that is not empty)"),
+        ({"resolver": "pip"}, "'pip' does not fit (expected one of uv)"),
+        ({"driver-policy": ["strict"]}, "a list does not fit"),
+        ({"driver-policy": {"a": 1}}, "a table does not fit"),
+        ({"color": 1.5}, "a number does not fit"),
+        ({"path": date(2024, 1, 1)}, "a date or a time does not fit"),
+        ({"offline": 16**5000}, "a number does not fit"),
+        ({"index": URL}, "`tool.envlock.index`: wrong type (expected a table of name = URL)"),
+        ({"index": {"pypi": "index.example/simple"}}, "'index.example/simple' does not fit"),
+        ({"index": {"pypi": "https://"}}, "'https://' does not fit"),
+        ({"index": {"pypi": f"{URL} "}}, f"'{URL} ' does not fit"),
+        ({"a\x1b[31m": 1}, "`tool.envlock.'a\\x1b[31m'`: unknown key (expected one of offline, driver-policy,"),
+    ],
+)
+def test_a_wrong_setting_in_the_table(table: Mapping[str, Any], says: str) -> None:
+    (found,) = mistakes(table=table)
+    assert says in found
+    assert found.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"ENVLOCK_OFFLINE": "perhaps"}, "`ENVLOCK_OFFLINE`: 'perhaps' does not fit (expected true or false)"),
+        ({"ENVLOCK_PATH": ""}, "`ENVLOCK_PATH`: '' does not fit"),
+        ({"ENVLOCK_INDEX_": URL}, "`ENVLOCK_INDEX_`: "),
+        ({"ENVLOCK_INDEX_PYPI": "ftp://index.example"}, "`ENVLOCK_INDEX_PYPI`: 'ftp://index.example' does not fit"),
+        ({"ENVLOCK_ZZZ": ""}, "`ENVLOCK_ZZZ`: unknown variable (expected one of ENVLOCK_OFFLINE, ENVLOCK_DRIVER_POLI"),
+        ({"ENVLOCK_\x1b[31m": ""}, "`'ENVLOCK_\\x1b[31m'`: unknown variable (expected one of ENVLOCK_OFFLINE"),
+        ({"PIP_INDEX_URL": "simple"}, "`PIP_INDEX_URL`: 'simple' does not fit"),
+    ],
+)
+def test_a_wrong_variable(environ: Mapping[str, str], says: str) -> None:
+    (found,) = mistakes(environ=environ)
+    assert found.startswith(says)
