@@ -71,12 +71,11 @@ def of(text: str) -> dict[Path, int]:
 
 def _fault(said: str, text: str) -> Fault:
     message = said[:1].lower() + PLACE.sub("", said)[1:]
-    found = PLACE.search(said)
-    if found is None:
-        return Fault(message=message, line=None)
-    if found["line"] is None:
+    if said.endswith("(at end of document)"):
         return Fault(message=f"{message}, at the end of the file", line=_last(text))
-    return Fault(message=f"{message}, column {found['column']}", line=int(found["line"]))
+    found = PLACE.search(said)
+    column = f", column {found['column']}" if found else ""
+    return Fault(message=message + column, line=int(found["line"]) if found else None)
 
 
 def _last(text: str) -> int:

@@ -1,0 +1,343 @@
+"""Files are found where people look for them, read as text or refused, and written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from envlock import config, store
+from envlock.errors import Misuse, WorldFailed
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ("gemma-qlora", "qwen2.5", "xtuner-internlm2")
+NOBODY = 65534
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder inside a project, which has profiles and locks of its own."""
+    here = tmp_path / "project" / "src"
+    (here / "deeper").mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir()
+    for kind in ("profiles", "lockfiles"):
+        (tmp_path / "project" / kind).mkdir()
+    return here
+
+
+@pytest.fixture
+def common() -> Iterator[Path]:
+    """A folder that every user may look into."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    for one in folder.iterdir():
+        one.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Nobody in particular: root may write anywhere."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def put(path: Path, text: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ---- finding ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mine.toml", "sub/mine", "./mine", "/elsewhere/mine.toml", "../mine.toml"])
+def test_a_path_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
+    put(tmp_path / "profiles" / "mine.toml")
+    assert store.profile_file(name, tmp_path) == tmp_path / name
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_bundled_profile_and_its_lock_are_found_anywhere(tmp_path: Path, name: str) -> None:
+    assert store.profile_file(name, tmp_path) == ROOT / "profiles" / f"{name}.toml"
+    assert store.lock_file(name, tmp_path) == ROOT / "lockfiles" / f"{name}.lock"
+
+
+def test_a_project_goes_before_the_bundle_and_this_folder_before_the_project(project: Path) -> None:
+    outer = put(project.parent / "profiles" / "gemma-qlora.toml")
+    assert store.profile_file("gemma-qlora", project) == outer
+    inner = put(project / "profiles" / "gemma-qlora.toml")
+    assert store.profile_file("gemma-qlora", project) == inner
+    assert store.profile_file("gemma-qlora", project / "deeper") == outer
+
+
+def test_a_lock_is_found_beside_the_profiles(project: Path) -> None:
+    assert store.lock_file("mine", project) is None
+    outer = put(project.parent / "lockfiles" / "mine.lock")
+    assert store.lock_file("mine", project) == outer
+    inner = put(project / "lockfiles" / "mine.lock")
+    assert store.lock_file("mine", project) == inner
+
+
+def test_a_lock_is_written_into_the_project_else_here(project: Path, tmp_path: Path) -> None:
+    assert store.lock_target("mine", project / "deeper") == project.parent / "lockfiles" / "mine.lock"
+    assert store.lock_target("mine", tmp_path) == tmp_path / "lockfiles" / "mine.lock"
+
+
+def test_the_names_are_those_that_are_found(project: Path) -> None:
+    put(project / "profiles" / "mine.toml")
+    put(project.parent / "profiles" / "theirs.toml")
+    put(project / "profiles" / "notes.txt")
+    (project / "profiles" / "folder.toml").mkdir()
+    names = store.profile_names(project)
+    assert names == tuple(sorted([*SHIPPED, "mine", "theirs"]))
+    assert all(store.profile_file(name, project).is_file() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gema-qlora", "`gemma-qlora`?"),
+        ("zzz", f"one of {', '.join(SHIPPED)}"),
+        ("", f"one of {', '.join(SHIPPED)}"),
+        ("x" * 5000, f"one of {', '.join(SHIPPED)}"),
+    ],
+)
+def test_an_unknown_profile_names_those_there_are(tmp_path: Path, name: str, expected: str) -> None:
+    with pytest.raises(Misuse) as caught:
+        store.profile_file(name, tmp_path)
+    (problem,) = caught.value.problems
+    assert (caught.value.code, caught.value.hint) == ("profile-unknown", "envlock profiles")
+    assert (problem.message, problem.expected) == (f"no profile is named `{name}`", expected)
+
+
+def test_a_folder_that_hides_its_profiles_is_told(common: Path) -> None:
+    put(common / "profiles" / "gemma-qlora.toml")
+    (common / "profiles").chmod(0)
+    with unprivileged(), pytest.raises(WorldFailed) as caught:
+        store.profile_file("gemma-qlora", common)
+    (problem,) = caught.value.problems
+    assert (caught.value.code, problem.message) == ("file-unreadable", "Permission denied")
+
+
+@pytest.mark.parametrize(("place", "says"), [("a/b.toml", "a/b.toml"), ("../b.toml", "../b.toml"), (".", ".")])
+def test_a_path_is_shown_as_people_type_it(tmp_path: Path, place: str, says: str) -> None:
+    assert store.shown(tmp_path / place, tmp_path) == says
+    assert store.shown(Path("/elsewhere/x"), tmp_path) == "/elsewhere/x"
+
+
+def test_the_facts_are_bundled() -> None:
+    texts = store.facts_texts()
+    assert list(texts) == sorted(texts)
+    assert {"torch.toml", "drivers.toml", "gpus.toml", "bitsandbytes.toml"} <= texts.keys()
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_bytes("\ufeffname = 'é'\r\n".encode())
+    assert store.read_text(path) == "\ufeffname = 'é'\r\n"
+
+
+@pytest.mark.parametrize("data", [b"a = 1\n\xff\xfe", "schema = 1".encode("utf-16")])
+def test_bytes_that_are_no_text(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.toml"
+    path.write_bytes(data)
+    with pytest.raises(Misuse) as caught:
+        store.read_text(path, what="profile")
+    (problem,) = caught.value.problems
+    assert (caught.value.message, caught.value.code) == ("the profile is not text", "file-not-text")
+    assert (problem.message, problem.file) == (f"byte {data.index(0xFF)} is not UTF-8", str(path))
+
+
+@pytest.mark.parametrize("place", ["missing.toml", "file/below.toml"])
+def test_a_file_that_is_not_there(tmp_path: Path, place: str) -> None:
+    put(tmp_path / "file")
+    with pytest.raises(Misuse) as caught:
+        store.read_text(tmp_path / place, what="profile")
+    assert (caught.value.message, caught.value.code) == ("the profile is not there", "file-missing")
+
+
+@pytest.mark.parametrize(
+    ("place", "says"), [(".", "Is a directory"), ("loop", "Too many levels of"), ("x" * 999, "File name too long")]
+)
+def test_what_cannot_be_read(tmp_path: Path, place: str, says: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(WorldFailed) as caught:
+        store.read_text(tmp_path / place, what="profile")
+    (problem,) = caught.value.problems
+    assert (caught.value.message, caught.value.code) == ("cannot read the profile", "file-unreadable")
+    assert problem.message.startswith(says)
+
+
+def test_a_file_of_somebody_else(common: Path) -> None:
+    put(common / "mine.toml").chmod(0)
+    with unprivileged(), pytest.raises(WorldFailed) as caught:
+        store.read_text(common / "mine.toml")
+    assert (caught.value.code, caught.value.problems[0].message) == ("file-unreadable", "Permission denied")
+
+
+# ---- settings -----------------------------------------------------------------------------------------------------
+
+
+def test_the_settings_of_the_nearest_project_file_that_has_some(project: Path) -> None:
+    outer = put(project.parent / "pyproject.toml", "[tool.envlock]\npath = 'outer'\n")
+    put(project / "pyproject.toml", "[project]\nname = 'x'\n[tool.other]\n")
+    assert store.config_table(project / "deeper") == ({"path": "outer"}, str(outer))
+    inner = put(project / "pyproject.toml", "[tool]\nenvlock.path = 'inner'\n")
+    assert store.config_table(project / "deeper") == ({"path": "inner"}, str(inner))
+
+
+@pytest.mark.parametrize("text", ["", "tool = 3\n", "[tool]\n", "[[tool]]\nenvlock.path = 'x'\n"])
+def test_a_project_file_without_settings(tmp_path: Path, text: str) -> None:
+    put(tmp_path / "pyproject.toml", text)
+    assert store.config_table(tmp_path) == ({}, None)
+
+
+def test_a_wrong_setting_has_the_line_of_the_project_file(tmp_path: Path) -> None:
+    file = put(
+        tmp_path / "pyproject.toml", "[tool]\n[tool.envlock]\n# on\noffline = 1\n[tool.envlock.index]\n'a b' = ''\n"
+    )
+    table, name = store.config_table(tmp_path)
+    with pytest.raises(Misuse) as caught:
+        config.resolve(flags={}, environ={}, table=table, table_file=name)
+    assert [(one.file, one.line, one.key) for one in caught.value.problems] == [
+        (str(file), 4, "tool.envlock.offline"),
+        (str(file), 6, "tool.envlock.index.'a b'"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("[tool]\nenvlock = true\n", 2, "a table"),
+        ("\n[[tool.envlock]]\n", 2, "a table"),
+        ("[project]\nname =\n", 2, "TOML"),
+        (f"a = {'[' * 9999}\n", None, "TOML"),
+        (f"\na = {'9' * 5000}\n", 2, "TOML"),
+    ],
+)
+def test_a_project_file_that_cannot_be_used(tmp_path: Path, text: str, line: int | None, expected: str) -> None:
+    file = put(tmp_path / "pyproject.toml", text)
+    with pytest.raises(Misuse) as caught:
+        store.config_table(tmp_path)
+    (problem,) = caught.value.problems
+    assert (caught.value.code, caught.value.hint) == ("config-invalid", "envlock --no-config detect")
+    assert (problem.file, problem.line, problem.expected) == (str(file), line, expected)
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_made_with_its_folders_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c.lock"
+    store.write(path, b"one")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"one", 0o644)
+    path.chmod(0o600)
+    store.write(path, b"two")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"two", 0o600)
+    assert [one.name for one in path.parent.iterdir()] == ["c.lock"]
+
+
+def test_several_files_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:
+    old, blocked = put(tmp_path / "a.lock", "old"), put(tmp_path / "file")
+    with pytest.raises(WorldFailed) as caught:
+        store.write_set({old: b"new", blocked / "b.lock": b"new"})
+    assert (caught.value.code, len(caught.value.problems)) == ("not-writable", 1)
+    assert old.read_text(encoding="utf-8") == "old"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.lock", "file"]
+
+
+def test_a_folder_in_the_place_of_a_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.lock").mkdir()
+    with pytest.raises(WorldFailed) as caught:
+        store.write(tmp_path / "a.lock", b"new")
+    assert caught.value.code == "not-writable"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.lock"]
+
+
+def test_a_folder_that_may_not_be_written_to(common: Path) -> None:
+    old = put(common / "a.lock", "old")
+    common.chmod(0o555)
+    with unprivileged(), pytest.raises(WorldFailed) as caught:
+        store.write_set({old: b"new", common / "b.lock": b"new"})
+    (problem,) = caught.value.problems
+    assert (caught.value.code, caught.value.exit, problem.message) == ("not-writable", 3, "Permission denied")
+    assert [one.name for one in common.iterdir()] == ["a.lock"]
+    assert old.read_text(encoding="utf-8") == "old"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from envlock import store
+
+class Files(dict):
+    def items(self):
+        for number, item in enumerate(super().items()):
+            if number == int(sys.argv[2]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield item
+
+folder = Path(sys.argv[1])
+store.write_set(Files({folder / "a.lock": b"new a" * 100000, folder / "b.lock": b"new b", folder / "c.lock": b"new c"}))
+"""
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_killed_half_way_the_old_files_stand(tmp_path: Path, written: int) -> None:
+    old = {put(tmp_path / f"{name}.lock", f"old {name}"): f"old {name}" for name in ("a", "b")}
+    arguments = [sys.executable, "-c", KILLED, str(tmp_path), str(written)]
+    done = subprocess.run(arguments, cwd=ROOT, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert {path: path.read_text(encoding="utf-8") for path in old} == old
+    assert not (tmp_path / "c.lock").exists()
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from envlock import store
+from envlock.errors import WorldFailed
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    store.write_set({Path(sys.argv[1]) / "b.lock": b"small", Path(sys.argv[1]) / "a.lock": b"new" * 10000})
+except WorldFailed as error:
+    print(error.code, error.problems[0].message)
+"""
+
+
+def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one(tmp_path: Path) -> None:
+    old = put(tmp_path / "a.lock", "old")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "not-writable File too large\n"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.lock"]
+    assert old.read_text(encoding="utf-8") == "old"
