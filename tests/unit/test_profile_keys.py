@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +154,45 @@ def test_a_schema_is_made_anew_for_each_caller() -> None:
     before = copy.deepcopy(profile.schema())
     profile.schema()["properties"].clear()
     assert profile.schema() == before
+
+
+# ---- the shipped profiles -----------------------------------------------------------------------------------------
+
+EVERY = ("3.10", "3.11", "3.12", "3.13")
+# What each backend is locked for: torch, the Pythons of its index, those of PyPI's own build.
+LINES: dict[str, dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]] = {
+    "gemma-qlora": {
+        "cu121": ("torch==2.4.1", ("3.10",), ("3.10",)),
+        "cu118": ("torch==2.4.1", ("3.10",), ()),
+        "cu128": ("torch==2.8.0", EVERY, EVERY),
+        "cpu": ("torch==2.8.0", ("3.11", "3.12"), EVERY),
+    },
+    "qwen2.5": {
+        "cu121": ("torch==2.5.1", ("3.10",), ()),
+        "cu124": ("torch==2.5.1", ("3.10",), ("3.10",)),
+        "cu118": ("torch==2.6.0", ("3.10",), ()),
+        "cu128": ("torch==2.8.0", EVERY, EVERY),
+        "cpu": ("torch==2.8.0", ("3.11", "3.12"), EVERY),
+    },
+    "xtuner-internlm2": {
+        "cu118": ("torch==2.1.2", ("3.10",), ()),
+        "cu121": ("torch==2.3.0", ("3.10",), ("3.10",)),
+    },
+}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_what_a_shipped_profile_is_locked_for(path: Path) -> None:
+    read = profile.parse(path.read_text(encoding="utf-8"), path.name)
+    assert read.name == path.stem
+    assert {spec.name: (spec.requires[0], spec.python, spec.pypi_python) for spec in read.backends} == LINES[read.name]
+    assert [spec.name for spec in read.backends] == list(LINES[read.name])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_profile_lasts(path: Path) -> None:
+    for spec in profile.parse(path.read_text(encoding="utf-8"), path.name).backends:
+        assert spec.exclude_newer is not None
+        assert spec.exclude_newer.utcoffset() == timedelta(0)
+        # triton and bitsandbytes of those days import setuptools without saying so.
+        assert ("setuptools<81" in spec.requires) is (spec.requires[0] != "torch==2.8.0")

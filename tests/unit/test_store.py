@@ -313,31 +313,35 @@ def test_killed_half_way_the_old_files_stand(tmp_path: Path, written: int) -> No
     assert not (tmp_path / "c.lock").exists()
 
 
-FULL = """
+UNFINISHED = """
 import resource, signal, sys
 from pathlib import Path
 from envlock import store
 from envlock.errors import WorldFailed
 
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+(folder / "a.lock").write_text("old")
+if limit:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    store.write_set({Path(sys.argv[1]) / "b.lock": b"small", Path(sys.argv[1]) / "a.lock": b"new" * 10000})
+    store.write_set({folder / "b.lock": b"small", folder / "a.lock": b"new" * 1000000})
 except WorldFailed as error:
-    print(error.code, error.problems[0].message)
+    print(error.code, error.problems[0].message, sep=": ")
+print(*(path.name for path in folder.iterdir()), (folder / "a.lock").read_text())
 """
 
 
 def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one(tmp_path: Path) -> None:
-    old = put(tmp_path / "a.lock", "old")
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout == "not-writable File too large\n"
-    assert [one.name for one in tmp_path.iterdir()] == ["a.lock"]
-    assert old.read_text(encoding="utf-8") == "old"
+    command = [sys.executable, "-c", UNFINISHED, str(tmp_path), "1000"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "not-writable: File too large\na.lock old\n"
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    small = 'mount -t tmpfs -o size=1m x "$0" || exit 77; exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", small, str(tmp_path), sys.executable, "-c", UNFINISHED, str(tmp_path), "0"]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+    if done.returncode in (1, 77):
+        pytest.skip("this machine lets nobody mount a small disk")
+    assert done.stdout == "disk-full: No space left on device\na.lock old\n", done.stderr
