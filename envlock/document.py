@@ -155,7 +155,7 @@ def quoted(value: object) -> str:
     """Return a JSON value as it would be written in printable ASCII, cut to a length that fits a message."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
-    text = json.dumps(value).replace("\x7f", "\\u007f")
+    text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
