@@ -104,7 +104,7 @@ class _Reader:
         seen: set[str] = set()
         for path, element in elements.items():
             if element in seen:
-                self.complain(path, f"names {element} twice")
+                self.complain(path, f"names {safe(element)} twice")
             seen.add(element)
 
 
@@ -122,7 +122,10 @@ def parse(text: str, file: str) -> Profile:
     conda, verify = (reader.table(raw.get(name, {}), keys, (name,)) for name, keys in TABLES.items())
     for table in (top, *own.values()):
         _check_requires(table, reader)
+    first: dict[str, lines.Path] = {}
     for path, name in top.get("backends", ABSENT).elements:
+        first.setdefault(name, path)
+    for name, path in first.items():
         _check_backend(path, name, top, own.get(name, {}), reader)
     if reader.mistakes:
         problems = _placed(reader.mistakes, text, file)

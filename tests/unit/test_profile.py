@@ -196,6 +196,7 @@ def test_what_is_missing_is_told_with_what_it_should_be() -> None:
         ("4000", "-1", "20: `verify.min-memory-mib`: is a number: -1"),
         ("4000", "0.5", "20: `verify.min-memory-mib`: is a number: 0.5"),
         ("4000", f"0x{'f' * 5000}", "20: `verify.min-memory-mib`: is a number of more than 64 bits"),
+        ('["python 3.10.*"]', '["a\u200b", "a\u200b"]', '16: `conda.requires[1]`: names "a\\u200b" twice'),
         ("[conda]", "[[conda]]", "15: `conda`: is a list (expected a table)"),
         ("[verify]", "[verify.families]\n[x]", "18: `verify.families`: is a table (expected a list"),
         # keys that TOML must quote, or a terminal must not see
@@ -242,6 +243,12 @@ def test_every_backend_without_a_python_is_told_beside_other_mistakes() -> None:
         (7, "backend.cu121", "names no Python"),
         (8, "backend.cpu", "names no Python"),
     ]
+
+
+def test_a_backend_that_is_listed_twice_has_its_own_mistake_once() -> None:
+    text = GOOD.replace('backends = ["cu121", "cpu"]', 'backends = ["cu121", "cpu", "cpu"]')
+    text = text.replace('["3.11", "3.12"]', "[]").replace('["3.13"]', "[]")
+    assert [(one.line, one.key) for one in mistakes(text)] == [(5, "backends[2]"), (9, "backend.cpu")]
 
 
 def test_every_backend_that_requires_nothing_is_told() -> None:
