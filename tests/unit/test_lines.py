@@ -111,10 +111,10 @@ def test_a_text_without_keys(text: str) -> None:
 
 
 def test_a_depth_that_the_reader_takes_has_lines_too() -> None:
-    text = f"x = 1\ny = {'[' * 400}\n7{']' * 400}"
+    text = f"x = 1\ny = {'[' * 200}\n7{']' * 200}"
     assert not isinstance(lines.load(text), lines.Fault)
     found = lines.of(text)
-    assert (found["y",], found[("y",) + (0,) * 400]) == (2, 3)
+    assert (found["y",], found[("y",) + (0,) * 200]) == (2, 3)
 
 
 def test_a_text_is_a_table() -> None:
