@@ -27,7 +27,7 @@ def said(read: Scope) -> list[str]:
     [
         ("", 1, "is empty"),
         (" \t\r\n\ufeff", 2, "is empty"),
-        ('{"a": 1,\n}', 2, "is not JSON: "),
+        ('{"a": 1,\n"b" 2}', 2, "is not JSON: "),
         ("[1]", None, "holds a list"),
         ("null", None, "holds null"),
         ('"a"', None, 'holds "a"'),
