@@ -9,27 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, TypeVar
 
+from envlock import lines
 from envlock.document import Object, Scope, Shape
 from envlock.errors import Misuse, Problem
 from envlock.model import Artifact, Floors, Inputs, Lock, LockedPackage, LockedVariant, Variant
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = ["SCHEMA", "parse", "render"]
 
 SCHEMA: Final = 1
 
 _DIGEST_LINE: Final = re.compile(r'^digest = "(?P<digest>[^"\n]*)"\n', re.MULTILINE)
-_TOML_PLACE: Final = re.compile(r"\(at line (?P<line>\d+), column \d+\)|\(at end of document\)")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ROW: Final = re.compile(r"(?P<kind>package|build|variant)(?:\[(?P<place>\d+)\]|\.(?P<name>[^.]+))")
 
@@ -163,14 +157,11 @@ def parse(text: str, file: str) -> Lock:
     """
     text = text.replace("\r\n", "\n")
     hint = f"envlock lock {PurePath(file).name.removesuffix('.lock')}"
-    try:
-        document = Object(list(tomllib.loads(text).items()))
-    except tomllib.TOMLDecodeError as error:
-        raise Misuse(
-            f"`{file}` is not TOML", code="lock-invalid", problems=(_syntax(error, file),), hint=hint
-        ) from error
-    except RecursionError as error:
-        raise Misuse(f"`{file}` is nested too deeply", code="lock-invalid", hint=hint) from error
+    raw = lines.load(text)
+    if isinstance(raw, lines.Fault):
+        problem = Problem(message=raw.message, file=file, line=raw.line)
+        raise Misuse(f"`{file}` is not TOML", code="lock-invalid", problems=(problem,), hint=hint)
+    document = Object(list(raw.items()))
     schema = document.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise Misuse(
@@ -296,12 +287,6 @@ def _need(scope: Scope, key: str, shape: Shape) -> str:
 
 
 # ---- where a problem is -------------------------------------------------------------------------------------------
-
-
-def _syntax(error: Exception, file: str) -> Problem:
-    found = _TOML_PLACE.search(str(error))
-    line = int(found["line"]) if found and found["line"] else None
-    return Problem(message=_TOML_PLACE.sub("", str(error)).strip(), file=file, line=line)
 
 
 def _placed(problem: Problem, text: str) -> Problem:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from packaging.requirements import Requirement
@@ -127,6 +128,7 @@ def parse(text: str, file: str) -> Profile:
         first.setdefault(name, path)
     for name, path in first.items():
         _check_backend(path, name, top, own.get(name, {}), reader)
+    _check_name(top, file, reader)
     if reader.mistakes:
         problems = _placed(reader.mistakes, text, file)
         raise Misuse(f"{_counted(len(problems))} in the profile", code="profile-invalid", problems=problems)
@@ -168,6 +170,13 @@ def _backends(raw: Mapping[str, Any], reader: _Reader) -> dict[str, _Table]:
             if name not in names:
                 reader.complain(("backend", name), "is not listed in `backends`", _meant(name, names))
     return {name: reader.table(values, BACKEND, ("backend", name)) for name, values in tables.items()}
+
+
+def _check_name(top: _Table, file: str, reader: _Reader) -> None:
+    """Complain of a file that is called otherwise: a copy that kept its name would write the original's lock."""
+    path, name = PurePath(file), top.get("name", ABSENT).value
+    if name and path.suffix == ".toml" and path.stem != name:
+        reader.complain(("name",), f"is {name}, but the file is {safe(path.name)}", safe(path.stem))
 
 
 def _check_requires(table: _Table, reader: _Reader) -> None:

@@ -160,6 +160,7 @@ def test_broken_toml_names_its_line() -> None:
 
 def test_endless_nesting_is_refused() -> None:
     assert refusal("a = " + "[" * 100_000).code == "lock-invalid"
+    assert refusal("a = " + "1" * 5_000).code == "lock-invalid"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_profile_and_what_its_backends_take_from_it() -> None:
 
 
 def test_the_least_profile_needs_no_torch_and_no_snapshot() -> None:
-    least = 'schema = 1\nname = "a"\npython = "3.12"\nplatforms = ["linux-aarch64"]\nbackends = ["cpu"]\n'
+    least = 'schema = 1\nname = "mine"\npython = "3.12"\nplatforms = ["linux-aarch64"]\nbackends = ["cpu"]\n'
     (spec,) = profile.parse(least + 'requires = ["numpy"]', FILE).backends
     assert (spec.python, spec.requires, spec.exclude_newer) == (("3.12",), ("numpy",), None)
 
@@ -330,13 +330,20 @@ def test_a_profile_of_a_later_format_is_not_read_further(schema: str, said: str)
     assert problem.expected == "1, the newest this envlock reads"
 
 
+def test_a_copy_that_kept_its_name_would_write_the_lock_of_the_original() -> None:
+    with pytest.raises(Misuse) as caught:
+        profile.parse(GOOD, "profiles/copy.toml")
+    assert [str(one) for one in caught.value.problems] == [
+        "profiles/copy.toml:2: `name`: is mine, but the file is copy.toml (expected copy)"
+    ]
+
+
 # ---- what a lock is made from -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("was", "now"),
     [
-        ('name = "mine"', 'name = "other"'),
         ('python = "3.10"', 'python = "3.11"'),
         ('"linux-x86_64"', '"linux-aarch64"'),
         ('"cu121", "cpu"', '"cpu", "cu121"'),
@@ -353,6 +360,11 @@ def test_a_profile_of_a_later_format_is_not_read_further(schema: str, said: str)
 def test_the_digest_moves_with_whatever_a_lock_is_made_from(was: str, now: str) -> None:
     assert was in GOOD
     assert profile.parse(GOOD.replace(was, now, 1), FILE).digest != profile.parse(GOOD, FILE).digest
+
+
+def test_the_digest_moves_with_the_name() -> None:
+    renamed = GOOD.replace('name = "mine"', 'name = "other"')
+    assert profile.parse(renamed, "other.toml").digest != profile.parse(GOOD, FILE).digest
 
 
 @pytest.mark.parametrize(
@@ -373,4 +385,4 @@ def test_the_digest_stays_where_a_lock_would(was: str, now: str) -> None:
     if "cpu.python" in now:
         text = text.replace("\npypi-", "\ncpu.pypi-").replace("\nexclude-newer = 2026", "\ncpu.exclude-newer = 2026")
         text = text.replace('\nrequires = ["torch==2.8.0"]', '\ncpu.requires = ["torch==2.8.0"]')
-    assert profile.parse(text, "elsewhere.toml").digest == profile.parse(GOOD, FILE).digest
+    assert profile.parse(text, f"elsewhere/{FILE}").digest == profile.parse(GOOD, FILE).digest
