@@ -18,7 +18,7 @@ from envlock import wire
 from envlock.cli import invocation, redact, session, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.terminal import Terminal
-from envlock.errors import EnvlockError, Interrupted, Misuse
+from envlock.errors import EnvlockError, Interrupted, Misuse, WorldFailed
 from envlock.model import Answer
 
 __all__ = ["entry", "main"]
@@ -63,15 +63,13 @@ def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdout: 
     """Do what argv says and return the exit code; with `--json`, stdout gets exactly one document, whatever happens."""
     peek = invocation.peek(argv, environ)
     said = _say(argv, peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
-    if peek.json:
-        document = wire.document(command=said.command, code=said.exit, result=said.result, error=said.error)
-        _write(stdout, json.dumps(document, indent=2) + "\n")
-        return said.exit
-    _write(stdout, said.text)
-    if said.error is not None:
+    text = _document(said) if peek.json else said.text
+    lost = _write(stdout, text) if text else None
+    error = lost or (None if peek.json else said.error)
+    if error is not None:
         look = terminal.look(stderr, mode=peek.colour, environ=environ)
-        _write(stderr, ("\n" if said.text else "") + _explain(said.error, colour=look.colour))
-    return said.exit
+        _write(stderr, ("\n" if text and not lost else "") + _explain(error, colour=look.colour))
+    return lost.exit if lost else said.exit
 
 
 def _say(
@@ -101,6 +99,11 @@ def _answer(
         return Said(command=asked.verb, result=wire.result(done.answer), error=done.error)
     look = terminal.look(stdout, mode=done.colour, environ=environ)
     return Said(command=asked.verb, text=_render(done.answer, look, verbose=peek.verbosity > 0), error=done.error)
+
+
+def _document(said: Said) -> str:
+    document = wire.document(command=said.command, code=said.exit, result=said.result, error=said.error)
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _render(answer: Answer, look: Terminal, *, verbose: bool) -> str:
@@ -144,12 +147,20 @@ def _explain(error: EnvlockError, *, colour: bool) -> str:
     return "\n".join(blocks)
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """Write and flush; where the reader has gone, say the rest to nobody, so that the exit stays quiet."""
+def _write(stream: TextIO, text: str) -> WorldFailed | None:
+    """Write and flush; return the error of a stream that takes nothing (`output-lost`), None where its reader left.
+
+    What such a stream still holds goes to nobody, or it would be tried again when Python ends.
+    """
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+        if isinstance(error, BrokenPipeError):
+            return None
+        reason = error.strerror or str(error)
+        return WorldFailed(f"the answer cannot be written: {reason}", code="output-lost", hint="df -h .")
+    return None

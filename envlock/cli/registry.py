@@ -49,7 +49,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         "lock": Verb(
             module="envlock.cli.lock",
-            summary="resolve every backend of a profile and write lockfiles/",
+            summary="resolve every variant of a profile that PyPI serves, and write lockfiles/",
         ),
         "install": Verb(
             module="envlock.cli.install",
@@ -57,7 +57,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         "verify": Verb(
             module="envlock.cli.verify",
-            summary="host drift, integrity, loader, imports and kernels of an environment",
+            summary="host drift, integrity, imports and kernels of an environment",
         ),
     }
 )

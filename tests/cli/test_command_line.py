@@ -142,6 +142,32 @@ def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
         assert child.wait(timeout=60) == 0
 
 
+@pytest.mark.parametrize("arguments", [("profiles",), ("profiles", "--json"), ("--help",), ("profiles", "--nope")])
+def test_an_answer_that_nobody_can_keep_is_a_failure(shell: Shell, arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*shell.argv, *arguments], cwd=shell.cwd, env=dict(shell.environ), stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    lines = done.stderr.splitlines()
+    if "--nope" in arguments:  # nothing is written to stdout then, so nothing is lost
+        assert (done.returncode, lines[0].startswith("error: ")) == (2, True)
+    else:
+        assert (done.returncode, lines) == (
+            3,
+            ["error: the answer cannot be written: No space left on device", "", "hint: df -h ."],
+        )
+
+
+def test_a_failure_that_nobody_can_read_keeps_its_exit_code(shell: Shell) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*shell.argv, "plan", "nope"], cwd=shell.cwd, env=dict(shell.environ), stdout=subprocess.PIPE, stderr=full,
+            text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_is_one_line_and_130(shell: Shell, number: signal.Signals) -> None:
     code, stdout, stderr = _interrupted(shell, number)
