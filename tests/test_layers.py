@@ -49,7 +49,6 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "envlock.proc",
             "envlock.net",
-            "envlock.index",
             "envlock.sense",
             "envlock.store",
             "envlock.interpreters",
@@ -189,6 +188,11 @@ each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: modu
 @each_module
 def test_every_module_stands_on_a_rung(module: Module) -> None:
     assert _rung(module.name) >= 0, f"{module.name} is on no rung of LADDER"
+
+
+def test_every_rung_names_modules_that_are_there() -> None:
+    named = {name for _, members in LADDER for name in members}
+    assert named - set(MODULES_BY_NAME) == set()
 
 
 @each_module
