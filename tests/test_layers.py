@@ -42,6 +42,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.system_text",
             "envlock.document",
             "envlock.gpu_names",
+            "envlock.index_page",
         ),
     ),
     (
