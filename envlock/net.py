@@ -77,7 +77,10 @@ def ask(
     With `unpack` the body may travel compressed, so whoever takes its chunks sets a bound. `seconds` is how long the
     server may stay silent. Raise `WorldFailed`: `network`, or `redirected` where the server leads to another host.
     """
-    at = urlsplit(url)
+    try:
+        at = urlsplit(url)
+    except ValueError:
+        raise _failed(what, "the address is not valid") from None
     for _ in range(_HOPS):
         with _response(at, environ, what=what, accept=accept, unpack=unpack, seconds=seconds) as response:
             location = response.headers.get("Location")
@@ -111,12 +114,12 @@ def _response(
         request.add_header("Accept", accept)
         request.add_header("Accept-Encoding", "gzip" if unpack else "identity")
         return cast("http.client.HTTPResponse", opener.open(request, timeout=seconds))
+    except (ValueError, http.client.InvalidURL):  # either may repeat the address, login and all
+        raise _failed(what, "the address is not valid") from None
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         proxy = _host(urlsplit(proxies.get(at.scheme, "")))
         raise _failed(what, f"{reason} (through the proxy {proxy})" if proxy else str(reason)) from error
-    except ValueError as error:
-        raise _failed(what, "the address is not valid") from error  # the reason may repeat it, login and all
 
 
 def _pieces(response: http.client.HTTPResponse, what: str) -> Iterator[bytes]:
@@ -150,8 +153,8 @@ def _led(at: SplitResult, location: str, what: str) -> SplitResult:
     try:
         to = urlsplit(urljoin(at.geturl(), location))
         ends = [(end.scheme, end.port or _PORTS.get(end.scheme)) for end in (at, to)]
-    except ValueError as error:
-        raise _failed(what, "it leads to an address that is not valid") from error
+    except ValueError:
+        raise _failed(what, "it leads to an address that is not valid") from None
     if to.hostname != at.hostname or (ends[0] != ends[1] and ends != [*_PORTS.items()]):
         hosts = f"{at.scheme}://{_host(at)} leads to {to.scheme}://{_host(to)}"
         raise WorldFailed(f"cannot fetch {what}: {safe(hosts)}, another host", code="redirected", hint=_HINT)
