@@ -66,20 +66,21 @@ class IndexFile:
     evidence: str = READ
 
 
-def parse(body: bytes, *, content_type: str, url: str, project: str) -> tuple[IndexFile, ...]:
+def parse(body: bytes, *, content_type: str, url: str, project: str, index: str) -> tuple[IndexFile, ...]:
     """Return the project's distributions in the page's order; any other link is passed over.
 
-    `url` is the page's own address, after redirects. A JSON page may list no file; HTML that lists none of the project
-    is some other page. Raise `WorldFailed` (`index-page-invalid`) with what was expected, or `Refused`
-    (`index-ambiguous`) with both values where one file name has two hashes.
+    `url` is the page's own address, after redirects; `index` is named in errors. A JSON page may list no file; HTML
+    that lists none of the project is some other page. Raise `WorldFailed` (`index-page-invalid`) with what was
+    expected, or `Refused` (`index-ambiguous`) with both values where one file name has two hashes.
     """
-    kind = content_type.partition(";")[0].strip().lower()
+    kind, name = content_type.partition(";")[0].strip().lower(), canonicalize_name(project)
+    page = f"the page of `{name}` on the index `{index}`"
     if kind != _JSON and kind not in _HTML:
-        raise _invalid(url, Problem(message=f"is of type `{safe(kind)}`", expected=f"one of {ACCEPT}"))
-    text, name = body.decode("utf-8", "replace"), canonicalize_name(project)
+        raise _invalid(page, url, Problem(message=f"is of type `{safe(kind)}`", expected=f"one of {ACCEPT}"))
+    text = body.decode("utf-8", "replace")
     values = decode(text, shown(url)) if kind == _JSON else _as_json(text, url, name)
     if isinstance(values, Problem):
-        raise _invalid(url, values)
+        raise _invalid(page, url, values)
     top = Scope(values=values, path="", file=shown(url), problems=[])
     found = _found(top, url, name)
     own = [file for owner, file in found if owner == name]
@@ -87,8 +88,8 @@ def parse(body: bytes, *, content_type: str, url: str, project: str) -> tuple[In
         others = ", ".join(sorted({f"`{owner}`" for owner, _ in found})[:3])
         top.complain("files", f"are of {others}" if others else "are missing", expected=f"files of `{name}`")
     if top.problems:
-        raise _invalid(url, *top.problems)
-    return _distinct(own, url)
+        raise _invalid(page, url, *top.problems)
+    return _distinct(own, page, url)
 
 
 def release(file: str) -> tuple[NormalizedName, Version] | None:
@@ -187,7 +188,7 @@ def _uploaded(row: Scope) -> datetime | None:
     return None
 
 
-def _distinct(files: Iterable[IndexFile], url: str) -> tuple[IndexFile, ...]:
+def _distinct(files: Iterable[IndexFile], page: str, url: str) -> tuple[IndexFile, ...]:
     """Return each file name once, with its hash where one of its links has it."""
     kept: dict[str, IndexFile] = {}
     problems: list[Problem] = []
@@ -200,13 +201,13 @@ def _distinct(files: Iterable[IndexFile], url: str) -> tuple[IndexFile, ...]:
             problems.append(Problem(message=message, file=shown(url), key=file.file, expected="one"))
     if problems:
         listed = tuple(problems[:_LISTED])
-        raise Refused("an index page gives one file two hashes", code="index-ambiguous", problems=listed, hint=_HINT)
+        raise Refused(f"{page} gives one file two hashes", code="index-ambiguous", problems=listed, hint=_HINT)
     return tuple(kept.values())
 
 
-def _invalid(url: str, *problems: Problem) -> WorldFailed:
+def _invalid(page: str, url: str, *problems: Problem) -> WorldFailed:
     listed = tuple(replace(problem, file=shown(url)) for problem in problems[:_LISTED])
-    return WorldFailed("an index page cannot be read", code="index-page-invalid", problems=listed, hint=_HINT)
+    return WorldFailed(f"{page} cannot be read", code="index-page-invalid", problems=listed, hint=_HINT)
 
 
 # ---- HTML -----------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "envlock.proc",
             "envlock.net",
+            "envlock.index",
             "envlock.sense",
             "envlock.store",
             "envlock.interpreters",

@@ -18,7 +18,7 @@ from packaging.pylock import Package, Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from envlock import config, index_page, profile, request, store
+from envlock import config, facts, index_page, profile, request, store
 from envlock.index_page import IndexFile
 from envlock.model import Profile
 from tests.servers.index import Index
@@ -51,7 +51,8 @@ def read(url: str) -> bytes:
 
 def listed(replay: TorchIndex, backend: str, project: str) -> dict[str, IndexFile]:
     url = f"{replay.url(backend)}{project}/"
-    return {file.file: file for file in index_page.parse(read(url), content_type="text/html", url=url, project=project)}
+    files = index_page.parse(read(url), content_type="text/html", url=url, project=project, index=backend)
+    return {file.file: file for file in files}
 
 
 def recorded(file: str, index: str) -> Wheel:
@@ -140,6 +141,15 @@ def test_it_has_the_torch_family_of_every_shipped_variant(replay: TorchIndex) ->
         assert len(fitting) == 1, start
         assert fitting[0].sha256, start
         assert fitting[0].metadata, start
+
+
+def test_every_backend_has_an_index_of_its_own() -> None:
+    rows = {row["name"]: row for row in tomllib.loads(store.facts_texts()["indexes.toml"])["index"]}
+    assert all(row["url"] == f"https://download.pytorch.org/whl/{name}/" for name, row in rows.items())
+    assert all(set(row["packages"]) == set(FAMILY) for row in rows.values())
+    assert all(row["status"] in facts.STATUSES and row["source"] and row["date"] for row in rows.values())
+    assert {spec.name for each in profiles() for spec in each.backends} <= rows.keys()
+    assert {wheel.index for wheel in wheels()} - {"cu121_full"} <= rows.keys()
 
 
 # ---- the METADATA that is made --------------------------------------------------------------------------------------

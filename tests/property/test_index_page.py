@@ -92,12 +92,12 @@ pages = st.lists(files(), min_size=1, max_size=6, unique_by=lambda file: file.fi
 
 @given(pages)
 def test_what_is_written_as_json_is_read_back(listed: list[IndexFile]) -> None:
-    assert list(parse(as_json(listed), content_type=JSON, url=URL, project="torch")) == listed
+    assert list(parse(as_json(listed), content_type=JSON, url=URL, project="torch", index="cu121")) == listed
 
 
 @given(pages)
 def test_html_says_the_same_but_for_sizes_and_times(listed: list[IndexFile]) -> None:
-    read = parse(as_html(listed), content_type=HTML, url=URL, project="torch")
+    read = parse(as_html(listed), content_type=HTML, url=URL, project="torch", index="cu121")
     assert [(one.file, one.url, one.sha256, one.requires_python, one.yanked) for one in read] == [
         (one.file, one.url, one.sha256, one.requires_python, one.yanked) for one in listed
     ]
@@ -109,7 +109,7 @@ def test_html_says_the_same_but_for_sizes_and_times(listed: list[IndexFile]) -> 
 def attempt(body: bytes, kind: str) -> None:
     """Read a page; whatever comes of it is whole, or one of our errors."""
     with suppress(WorldFailed, Refused):
-        for file in parse(body, content_type=kind, url=URL, project="torch"):
+        for file in parse(body, content_type=kind, url=URL, project="torch", index="cu121"):
             found = release(file.file)
             assert found is not None
             assert found[0] == "torch"

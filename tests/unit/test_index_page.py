@@ -19,7 +19,7 @@ A, B = "a" * 64, "b" * 64
 
 
 def html(text: str, url: str = URL) -> tuple[IndexFile, ...]:
-    return parse(text.encode(), content_type="text/html; charset=utf-8", url=url, project="torch")
+    return parse(text.encode(), content_type="text/html; charset=utf-8", url=url, project="Torch", index="cu121")
 
 
 def link(attributes: str = "", *, href: str = f"/whl/cu121/{ESCAPED}#sha256={A}") -> IndexFile:
@@ -37,14 +37,15 @@ def row(**keys: object) -> dict[str, object]:
 
 
 def listed(document: object, url: str = URL) -> tuple[IndexFile, ...]:
-    return parse(json.dumps(document).encode(), content_type=JSON, url=url, project="torch")
+    return parse(json.dumps(document).encode(), content_type=JSON, url=url, project="Torch", index="cu121")
 
 
 def refused(text: str, kind: str = "text/html", url: str = URL) -> EnvlockError:
     with pytest.raises(EnvlockError) as caught:
-        parse(text.encode(), content_type=kind, url=url, project="torch")
+        parse(text.encode(), content_type=kind, url=url, project="Torch", index="cu121")
     error = caught.value
     assert {problem.file for problem in error.problems} == {shown(URL)}
+    assert error.message.startswith("the page of `torch` on the index `cu121` ")
     assert error.hint == "envlock detect -v"
     return error
 

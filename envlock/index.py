@@ -1,0 +1,162 @@
+"""Ask a package index what it lists, and hold it to what it said: pages, METADATA, and the hashes it does not give."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from packaging.metadata import RawMetadata, parse_email
+from packaging.utils import NormalizedName, canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from envlock import index_page, net
+from envlock.document import safe
+from envlock.errors import Problem, Refused, WorldFailed
+from envlock.index_page import IndexFile, release, shown
+
+__all__ = ["DOWNLOADED", "Index", "files", "hashed", "metadata", "unchanged"]
+
+DOWNLOADED: Final = "downloaded and hashed"
+"""The evidence of a hash that the index does not give."""
+
+# Bytes, unpacked: far above whatever an index of this kind holds, and a stop for one that never ends.
+_PAGE: Final = 1 << 26
+_METADATA: Final = 1 << 22
+_FILE: Final = 1 << 34
+
+_OK: Final = 200
+_ABSENT: Final = (404, 410)
+_HINT: Final = "envlock detect -v"  # shows which address an index name stands for, and who says so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """A package index: the name that locks know it by, and its address of the day, with a login if it needs one."""
+
+    name: str
+    url: str
+
+
+def files(
+    project: str, index: Index, *, environ: Mapping[str, str], seconds: float = net.LIMIT_SECONDS
+) -> tuple[IndexFile, ...]:
+    """Return what the index lists for a project, at least one file. `seconds` is how long it may stay silent.
+
+    Raise `Refused` (`index-lacks-package`, `index-ambiguous`) or `WorldFailed` (`index-page-invalid`, `network`,
+    `redirected`, `answer-too-large`).
+    """
+    name = canonicalize_name(project)
+    url = f"{index.url.rstrip('/')}/{name}/"
+    what = f"the page of `{name}` on the index `{index.name}` ({shown(url)})"
+    ask = net.ask(url, environ=environ, what=what, accept=index_page.ACCEPT, unpack=True, seconds=seconds)
+    with ask as answer:
+        _there(answer, what, code="index-lacks-package")
+        body = b"".join(_bounded(answer.chunks, _PAGE, what))
+    kind, place = answer.content_type, answer.url
+    found = index_page.parse(body, content_type=kind, url=place, project=name, index=index.name)
+    if not found:
+        raise Refused(f"{what} lists no file", code="index-lacks-package", hint=_HINT)
+    return found
+
+
+def metadata(
+    file: IndexFile, index: Index, *, environ: Mapping[str, str], seconds: float = net.LIMIT_SECONDS
+) -> RawMetadata:
+    """Return the METADATA of a file that has it beside it: the bytes its page names, of the release it is named for.
+
+    Raise `Refused` (`artifact-missing`, `hash-mismatch`, `metadata-mismatch`) or `WorldFailed` as `files` does.
+    """
+    parts = urlsplit(file.url)
+    url = parts._replace(path=f"{parts.path}.metadata").geturl()
+    what = f"the METADATA of `{file.file}` on the index `{index.name}` ({shown(url)})"
+    with net.ask(_with_login(url, index), environ=environ, what=what, seconds=seconds) as answer:
+        _there(answer, what, code="artifact-missing")
+        body = b"".join(_bounded(answer.chunks, _METADATA, what))
+    sha256 = hashlib.sha256(body).hexdigest()
+    if file.metadata_sha256 not in {None, sha256}:
+        problem = Problem(file=file.file, message=f"METADATA has sha256 {sha256}", expected=file.metadata_sha256)
+        raise Refused(
+            f"{what} is another one than its page names", code="hash-mismatch", problems=(problem,), hint=_HINT
+        )
+    raw, _ = parse_email(body)
+    if _release(raw) != release(file.file):
+        said = safe(f"{raw.get('name')} {raw.get('version')}")
+        problem = Problem(file=file.file, message=f"METADATA is of `{said}`", expected="what the file is named for")
+        raise Refused(f"{what} is of another release", code="metadata-mismatch", problems=(problem,), hint=_HINT)
+    return raw
+
+
+def hashed(
+    file: IndexFile, index: Index, *, environ: Mapping[str, str], seconds: float = net.LIMIT_SECONDS
+) -> IndexFile:
+    """Return the file with a hash: its page's, else that of its bytes, which are downloaded once and not kept.
+
+    The evidence then says so. Raise `Refused` (`artifact-missing`, `hash-mismatch`, `index-insecure`) or `WorldFailed`
+    as `files` does.
+    """
+    if file.sha256:
+        return file
+    what = f"`{file.file}` on the index `{index.name}` ({shown(file.url)})"
+    if urlsplit(index.url).scheme == "https" != urlsplit(file.url).scheme:
+        raise Refused(f"{what} has no hash and would come without TLS", code="index-insecure", hint=_HINT)
+    digest, size = hashlib.sha256(), 0
+    with net.ask(_with_login(file.url, index), environ=environ, what=what, seconds=seconds) as answer:
+        _there(answer, what, code="artifact-missing")
+        for chunk in _bounded(answer.chunks, _FILE, what):
+            digest.update(chunk)
+            size += len(chunk)
+    if file.size not in {None, size}:
+        problem = Problem(file=file.file, message=f"has {size} bytes", expected=f"{file.size}, as its page says")
+        raise Refused(f"{what} is not what its page names", code="hash-mismatch", problems=(problem,), hint=_HINT)
+    return replace(file, sha256=digest.hexdigest(), size=size, evidence=DOWNLOADED)
+
+
+def unchanged(known: Mapping[str, str], found: Iterable[IndexFile], index: Index) -> None:
+    """Raise `Refused` (`index-changed`) with both values unless the files have the hashes known of them.
+
+    `known` maps a file name to a sha256; a file that the index lists without one is not held to it.
+    """
+    listed = {file.file: file.sha256 for file in found}
+    now = {file: listed.get(file, "not listed") for file in sorted(known)}
+    problems = tuple(
+        Problem(file=file, message=f"is {value}", expected=f"sha256 {known[file]}")
+        for file, value in now.items()
+        if value not in {None, known[file]}
+    )
+    if problems:
+        message = f"the index `{index.name}` ({shown(index.url)}) gives other files than it did"
+        raise Refused(message, code="index-changed", problems=problems, hint=_HINT)
+
+
+def _there(answer: net.Answer, what: str, *, code: str) -> None:
+    if answer.status in _ABSENT:
+        raise Refused(f"{what} is not there", code=code, hint=_HINT)
+    if answer.status != _OK:
+        raise WorldFailed(f"cannot fetch {what}: HTTP {answer.status} {answer.reason}", code="network", hint=_HINT)
+
+
+def _bounded(chunks: Iterator[bytes], largest: int, what: str) -> Iterator[bytes]:
+    left = largest
+    for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            raise WorldFailed(f"{what} is larger than {largest >> 20} MiB", code="answer-too-large", hint=_HINT)
+        yield chunk
+
+
+def _with_login(url: str, index: Index) -> str:
+    """Return the URL with the index's login, where it leads to the index's own host."""
+    own, parts = urlsplit(index.url), urlsplit(url)
+    login, _, host = own.netloc.rpartition("@")
+    same = (own.scheme, host) == (parts.scheme, parts.netloc)
+    return parts._replace(netloc=own.netloc).geturl() if login and same else url
+
+
+def _release(raw: RawMetadata) -> tuple[NormalizedName, Version] | None:
+    try:
+        return canonicalize_name(raw.get("name", "")), Version(raw.get("version", ""))
+    except InvalidVersion:
+        return None
