@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
-from envlock.errors import Misuse, Problem, Refused, WorldFailed
-from envlock.model import Check, Level, Verdict, Verified
+from envlock.errors import Misuse, Problem
+from envlock.model import Check, Device, Level, Verdict, Verified
 
 __all__ = [
     "DRIFT",
@@ -17,7 +17,7 @@ __all__ = [
     "INTEGRITY",
     "Selection",
     "cause",
-    "exit_code",
+    "computed",
     "groups",
     "ordered",
     "require_gpu",
@@ -48,6 +48,9 @@ _FORBIDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 
+_COMPUTING: Final = ("kernels.", "train.")
+_HOLDS: Final = frozenset({"pass", "warn"})
+_WORDS: Final = MappingProxyType({"drift": "machine", "integrity": "files", "import": "imports"})
 _NEEDS_4BIT: Final = ("kernels.nf4", "kernels.fp4", "kernels.linear4bit")
 _FOLLOWS: Final = "follows from "  # the probe says the same of its own
 
@@ -138,15 +141,13 @@ def skip_after(failed: str, skipped: Iterable[str]) -> tuple[Check, ...]:
     return tuple(Check(id=check, status="skip", message=f"{_FOLLOWS}{failed}") for check in skipped)
 
 
-def require_gpu(checks: Iterable[Check], device: Literal["cuda", "cpu"]) -> tuple[Check, ...]:
-    """Return the checks under `--require gpu`: without a GPU each skip is a failure, but for what follows from one."""
-    if device == "cuda":
-        return tuple(checks)
+def require_gpu(checks: Iterable[Check], device: Device | None) -> tuple[Check, ...]:
+    """Return the checks under `--require gpu`: each skip is a failure, but for what follows from one."""
     fix = "envlock detect"
     strict = tuple(
         replace(check, status="fail", fix=check.fix or fix) if _is_bare_skip(check) else check for check in checks
     )
-    if root(strict):
+    if device == "cuda" or root(strict):
         return strict
     unmet = Check(id="kernels.cuda", status="fail", have="cpu", want="cuda", message="nothing ran on a GPU", fix=fix)
     return (*strict, unmet)
@@ -159,19 +160,27 @@ def _is_bare_skip(check: Check) -> bool:
 # ---- what it proves -----------------------------------------------------------------------------------------------
 
 
-def verdict(checks: Iterable[Check], device: Literal["cuda", "cpu"], *, ran: bool = True) -> Verdict:
-    """Judge: `ran` is False where a group that was asked for could not be started, and no check says why."""
-    if root(checks):
+def computed(checks: Iterable[Check]) -> bool:
+    """Say whether any check did compute, whatever came of it: only then a device can be named."""
+    return any(_computes(check) and check.status in {"pass", "fail"} for check in checks)
+
+
+def verdict(checks: Iterable[Check], device: Device | None, *, ran: bool = True) -> Verdict:
+    """Judge: `ran` is False where a group that was asked for could not be started, and no check says why.
+
+    Where kernels are among the checks one of them must pass, where imports are one of those: skips prove nothing.
+    Without either, no more than the machine and the files were looked at (`intact`).
+    """
+    found = tuple(checks)
+    if root(found):
         return "failed"
-    if not ran:
+    kernels = [check for check in found if _computes(check)]
+    deepest = kernels or [check for check in found if check.id.startswith("import.")] or found
+    if not ran or not any(check.status in _HOLDS for check in deepest):
         return "could-not-run"
+    if not kernels:
+        return "intact"
     return "verified-on-gpu" if device == "cuda" else "verified-on-cpu"
-
-
-def exit_code(answer: Verified) -> int:
-    """Return the exit code of an answer."""
-    codes: Mapping[Verdict, int] = {"failed": Refused.exit, "could-not-run": WorldFailed.exit}
-    return codes.get(answer.verdict, 0)
 
 
 def sentence(answer: Verified) -> str:
@@ -181,21 +190,40 @@ def sentence(answer: Verified) -> str:
         return f"failed: {first.id}" + (f": {first.message}" if first.message else "")
     if answer.verdict == "could-not-run":
         return "could not be verified: " + _reason(answer.checks)
-    proven = ["verified on GPU"] if answer.verdict == "verified-on-gpu" else _cpu(answer)
-    return "; ".join([*proven, *_unchecked(answer.checks)])
+    return "; ".join([*_proven(answer), *_unchecked(answer), *_narrowed(answer)])
 
 
-def _cpu(answer: Verified) -> list[str]:
-    if answer.level == "quick":
-        return ["machine and files verified", "nothing was run"]
-    if any(check.id.startswith("kernels.") and check.status == "pass" for check in answer.checks):
+def _proven(answer: Verified) -> list[str]:
+    if answer.verdict == "verified-on-gpu":
+        return ["verified on GPU"]
+    if answer.verdict == "verified-on-cpu":
         return ["verified on CPU", "GPU checks not run"]
-    return ["verified", "no kernels checked"]
+    groups = {check.id.partition(".")[0] for check in answer.checks if check.status in _HOLDS}
+    return [_list([word for group, word in _WORDS.items() if group in groups]) + " verified", "no kernels run"]
 
 
-def _unchecked(checks: Iterable[Check]) -> list[str]:
-    fourbit = [check for check in checks if check.id.startswith(_NEEDS_4BIT)]
-    return ["4-bit not checked"] if fourbit and all(check.status == "skip" for check in fourbit) else []
+def _unchecked(answer: Verified) -> list[str]:
+    """Name what was skipped, 4-bit by name: who fine-tunes in 4 bits must not take a CPU's word for it."""
+    skipped = [check for check in answer.checks if check.status == "skip"]
+    fourbit = [check for check in answer.checks if check.id.startswith(_NEEDS_4BIT)]
+    said = ["4-bit not checked"] if fourbit and all(check in skipped for check in fourbit) else []
+    others = [check for check in skipped if not (said and check in fourbit)]
+    if others and answer.verdict != "verified-on-cpu":  # there, "GPU checks not run" speaks of them
+        said.append(f"skipped: {', '.join(check.id for check in others)}")
+    return said
+
+
+def _narrowed(answer: Verified) -> list[str]:
+    only = [f"only {_list(answer.only)} asked for"] if answer.only else []
+    return only + ([f"{_list(answer.skip)} left out"] if answer.skip else [])
+
+
+def _computes(check: Check) -> bool:
+    return check.id.startswith(_COMPUTING)
+
+
+def _list(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _reason(checks: Iterable[Check]) -> str:

@@ -16,7 +16,8 @@ Policy: TypeAlias = Literal["minor-version", "strict"]
 Precision: TypeAlias = Literal["bf16", "fp16", "fp32"]
 Level: TypeAlias = Literal["quick", "kernels"]
 Status: TypeAlias = Literal["pass", "fail", "skip", "warn"]
-Verdict: TypeAlias = Literal["verified-on-gpu", "verified-on-cpu", "failed", "could-not-run"]
+Device: TypeAlias = Literal["cuda", "cpu"]
+Verdict: TypeAlias = Literal["verified-on-gpu", "verified-on-cpu", "intact", "failed", "could-not-run"]
 
 # ---- the machine ----------------------------------------------------------------------------------------------
 
@@ -333,15 +334,20 @@ class LockedAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """`envlock verify`: the first `fail` in `checks` is the root cause."""
+    """`envlock verify`: the first `fail` in `checks` is the root cause; `device` is None where nothing was computed.
+
+    `only` and `skip` name the checks and groups that it was narrowed to, or that were left out.
+    """
 
     path: str
     profile: str
     variant: str
     level: Level
-    device: Literal["cuda", "cpu"]
+    device: Device | None
     verdict: Verdict
     checks: tuple[Check, ...]
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,5 +157,7 @@ def _verified(answer: Verified) -> dict[str, Any]:
         "level": answer.level,
         "device": answer.device,
         "verdict": answer.verdict,
+        "only": list(answer.only),
+        "skip": list(answer.skip),
         "checks": [{**dataclasses.asdict(check), "seconds": round(check.seconds, 3)} for check in answer.checks],
     }

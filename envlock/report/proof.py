@@ -14,8 +14,8 @@ __all__ = ["draw_installed", "draw_verified"]
 
 def draw_verified(canvas: Canvas, answer: Verified, *, verbose: bool) -> None:
     """Draw one line a check, grouped, the sentence last; `verbose` adds the numbers of those that passed."""
-    device = "GPU" if answer.device == "cuda" else "CPU"
-    canvas.line((answer.profile, "bold"), f"  {answer.variant} at {answer.path}, level {answer.level}, on the {device}")
+    where = {"cuda": ", on the GPU", "cpu": ", on the CPU", None: ""}[answer.device]
+    canvas.line((answer.profile, "bold"), f"  {answer.variant} at {answer.path}, level {answer.level}{where}")
     _checks(canvas, answer.checks, verbose=verbose)
     canvas.gap()
     _sentence(canvas, answer)
@@ -54,7 +54,7 @@ def _headline(answer: Installed, *, denied: bool) -> str:
 
 
 def _sentence(canvas: Canvas, answer: Verified) -> None:
-    good = answer.verdict in ("verified-on-gpu", "verified-on-cpu")
+    good = answer.verdict not in ("failed", "could-not-run")
     canvas.line((checks.sentence(answer), "bold green" if good else "bold red"))
 
 

@@ -56,7 +56,7 @@ def test_lock_install_verify(small: Shell) -> None:
     assert (again["error"], again["result"]["installed"]) == (None, False)
 
     verified = small("verify", "small", "--level", "quick", "--json").document
-    assert (verified["error"], verified["result"]["verdict"]) == (None, "verified-on-cpu")
+    assert (verified["error"], verified["result"]["verdict"]) == (None, "intact")
 
 
 def test_an_environment_that_was_spoilt_says_no_and_what_to_run(small: Shell) -> None:

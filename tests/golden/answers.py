@@ -265,7 +265,7 @@ FAILED = Verified(
     profile="gemma-qlora",
     variant="cu121-pypi",
     level="kernels",
-    device="cuda",
+    device=None,
     verdict="failed",
     checks=(
         Check(id="drift.driver", status="warn", have="550.54.14", want="535.104.05", message="the driver moved"),
@@ -281,12 +281,23 @@ FAILED = Verified(
         Check(id="import.peft", status="skip", message="not run: follows from integrity.record"),
     ),
 )
+INTACT = Verified(
+    path=".envlock/gemma-qlora",
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    level="kernels",
+    device=None,
+    verdict="intact",
+    checks=CHECKS,
+    only=("drift", "integrity", "import.torch"),
+    skip=("integrity.strangers",),
+)
 COULD_NOT_RUN = Verified(
     path="/data/env",
     profile="gemma-qlora",
     variant="cu121-pypi",
     level="kernels",
-    device="cpu",
+    device=None,
     verdict="could-not-run",
     checks=(Check(id="import.torch", status="skip", message="the interpreter of the environment does not start"),),
 )
@@ -344,5 +355,6 @@ ANSWERS: dict[str, Answer] = {
     "verify-gpu": ON_GPU,
     "verify-cpu": ON_CPU,
     "verify-failed": FAILED,
+    "verify-intact": INTACT,
     "verify-could-not-run": COULD_NOT_RUN,
 }

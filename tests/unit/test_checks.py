@@ -6,7 +6,7 @@ import pytest
 
 from envlock import checks
 from envlock.errors import Misuse
-from envlock.model import Check, Level, Status, Verdict, Verified
+from envlock.model import Check, Device, Level, Status, Verdict, Verified
 
 KNOWN = ("drift.driver", "drift.gpus", "integrity.record", "kernels.nf4", "kernels.gemm-fp32", "train.gemma2.merge")
 
@@ -16,16 +16,24 @@ def check(identity: str, status: Status = "pass", message: str | None = None) ->
 
 
 def verified(
-    verdict: Verdict, found: Sequence[Check] = (), *, level: Level = "kernels", device: str = "cpu"
+    verdict: Verdict,
+    found: Sequence[Check] = (),
+    *,
+    level: Level = "kernels",
+    device: Device = "cpu",
+    only: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (),
 ) -> Verified:
     return Verified(
         path=".envlock/gemma",
         profile="gemma",
         variant="cpu",
         level=level,
-        device="cuda" if device == "cuda" else "cpu",
+        device=None if verdict == "intact" else device,
         verdict=verdict,
         checks=tuple(found),
+        only=only,
+        skip=skip,
     )
 
 
@@ -137,34 +145,66 @@ def test_all_that_names_nothing_is_reported_at_once() -> None:
 # ---- the verdict --------------------------------------------------------------------------------------------------
 
 
+SKIPPED = check("kernels.nf4", "skip", "bitsandbytes has no CPU kernels")
+
+
 @pytest.mark.parametrize(
-    ("found", "device", "ran", "verdict", "code"),
+    ("found", "device", "verdict"),
     [
-        ([check("drift.driver")], "cpu", True, "verified-on-cpu", 0),
-        ([check("drift.driver")], "cuda", True, "verified-on-gpu", 0),
-        ([check("drift.driver", "warn"), check("kernels.nf4", "skip")], "cpu", True, "verified-on-cpu", 0),
-        ([check("drift.driver", "fail")], "cuda", True, "failed", 1),
-        ([check("drift.driver")], "cpu", False, "could-not-run", 3),
-        ([check("drift.driver", "fail")], "cpu", False, "failed", 1),
+        ([check("import.torch"), check("kernels.nf4")], "cpu", "verified-on-cpu"),
+        ([check("import.torch"), check("kernels.nf4")], "cuda", "verified-on-gpu"),
+        ([check("drift.driver", "warn"), check("kernels.gemm-fp32"), SKIPPED], "cpu", "verified-on-cpu"),
+        ([check("drift.driver", "fail"), check("kernels.nf4")], "cuda", "failed"),
+        # Nothing was asked to compute: no device is claimed.
+        ([check("drift.driver")], None, "intact"),
+        ([check("drift.driver", "warn"), check("integrity.record")], None, "intact"),
+        ([check("import.torch"), check("import.numpy", "skip")], None, "intact"),
+        # It was, and nothing passed.
+        ([SKIPPED], None, "could-not-run"),
+        ([check("drift.gpus", "skip")], None, "could-not-run"),
+        ([check("import.torch"), SKIPPED], None, "could-not-run"),
+        ([check("integrity.record"), check("import.torch", "skip", "hung")], None, "could-not-run"),
+        ([check("train.gemma2.merge", "skip")], None, "could-not-run"),
     ],
 )
-def test_verdict_and_exit_code(found: list[Check], device: str, *, ran: bool, verdict: Verdict, code: int) -> None:
-    judged = checks.verdict(found, "cuda" if device == "cuda" else "cpu", ran=ran)
-    assert judged == verdict
-    assert checks.exit_code(verified(judged, found)) == code
+def test_verdict(found: list[Check], device: Device | None, verdict: Verdict) -> None:
+    assert checks.verdict(found, device) == verdict
 
 
-def test_requiring_a_gpu_turns_each_bare_skip_into_a_failure() -> None:
+@pytest.mark.parametrize(("status", "verdict"), [("pass", "could-not-run"), ("fail", "failed")])
+def test_what_could_not_be_started_is_no_proof(status: Status, verdict: Verdict) -> None:
+    assert checks.verdict([check("drift.driver", status)], None, ran=False) == verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "computed"),
+    [
+        ([check("kernels.nf4")], True),
+        ([check("train.gemma2.merge", "fail")], True),
+        ([SKIPPED, check("import.torch")], False),
+        ([], False),
+    ],
+)
+def test_a_device_is_named_where_something_was_computed(found: list[Check], *, computed: bool) -> None:
+    assert checks.computed(found) == computed
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu", None])
+def test_requiring_a_gpu_turns_each_bare_skip_into_a_failure(device: Device | None) -> None:
     found = [
         check("import.torch"),
-        check("kernels.cuda", "skip", "no CUDA device"),
+        check("kernels.triton", "skip", "no compiler"),
         check("kernels.nf4", "skip", "follows from import.bitsandbytes"),
     ]
-    strict = checks.require_gpu(found, "cpu")
+    strict = checks.require_gpu(found, device)
     assert [each.status for each in strict] == ["pass", "fail", "skip"]
-    assert strict[1].message == "no CUDA device"
+    assert strict[1].message == "no compiler"
     assert strict[1].fix == "envlock detect"
-    assert checks.require_gpu(found, "cuda") == tuple(found)
+
+
+def test_requiring_a_gpu_asks_no_more_of_what_ran_on_one() -> None:
+    found = (check("import.torch"), check("kernels.cuda"))
+    assert checks.require_gpu(found, "cuda") == found
 
 
 def test_requiring_a_gpu_where_nothing_was_even_skipped_is_a_failure_too() -> None:
@@ -177,6 +217,8 @@ def test_requiring_a_gpu_where_nothing_was_even_skipped_is_a_failure_too() -> No
 
 NF4 = check("kernels.nf4", "skip", "bitsandbytes has no CPU kernels")
 GEMM = check("kernels.gemm-fp32")
+TF32 = check("kernels.gemm-tf32", "skip", "from compute capability 8.0 on")
+MACHINE = (check("drift.driver"), check("integrity.record"))
 
 
 @pytest.mark.parametrize(
@@ -184,23 +226,35 @@ GEMM = check("kernels.gemm-fp32")
     [
         (verified("verified-on-gpu", [GEMM, check("kernels.nf4")], device="cuda"), "verified on GPU"),
         (verified("verified-on-gpu", [GEMM, NF4], device="cuda"), "verified on GPU; 4-bit not checked"),
+        (
+            verified("verified-on-gpu", [GEMM, NF4, TF32], device="cuda"),
+            "verified on GPU; 4-bit not checked; skipped: kernels.gemm-tf32",
+        ),
+        (
+            verified("verified-on-gpu", [GEMM, check("kernels.nf4"), check("kernels.fp4", "skip")], device="cuda"),
+            "verified on GPU; skipped: kernels.fp4",
+        ),
         (verified("verified-on-cpu", [GEMM, check("kernels.nf4")]), "verified on CPU; GPU checks not run"),
-        (verified("verified-on-cpu", [GEMM]), "verified on CPU; GPU checks not run"),
+        (verified("verified-on-cpu", [GEMM, TF32]), "verified on CPU; GPU checks not run"),
         (
             verified("verified-on-cpu", [GEMM, NF4, check("kernels.linear4bit-forward", "skip")]),
             "verified on CPU; GPU checks not run; 4-bit not checked",
         ),
-        (verified("verified-on-cpu", [check("import.numpy")]), "verified; no kernels checked"),
         (
-            verified("verified-on-cpu", [check("drift.driver")], level="quick"),
-            "machine and files verified; nothing was run",
+            verified("intact", [check("import.numpy")], only=("import",)),
+            "imports verified; no kernels run; only import asked for",
+        ),
+        (verified("intact", MACHINE, level="quick"), "machine and files verified; no kernels run"),
+        (verified("intact", [*MACHINE, check("import.torch")]), "machine, files and imports verified; no kernels run"),
+        (
+            verified("verified-on-cpu", [GEMM], only=("kernels.gemm-fp32", "drift"), skip=("drift.gcc",)),
+            "verified on CPU; GPU checks not run; only kernels.gemm-fp32 and drift asked for; drift.gcc left out",
         ),
         (
             verified("failed", [check("kernels.nf4", "fail"), check("integrity.record", "fail", "2 files differ")]),
             "failed: integrity.record: 2 files differ",
         ),
         (verified("failed", [check("kernels.nf4", "fail")]), "failed: kernels.nf4"),
-        (verified("verified-on-cpu", [NF4]), "verified; no kernels checked; 4-bit not checked"),
         (verified("could-not-run", [check("import.probe", "skip", "it hung")]), "could not be verified: it hung"),
         (verified("could-not-run"), "could not be verified: nothing could be started in this environment"),
     ],
