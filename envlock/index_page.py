@@ -147,7 +147,7 @@ def _address(row: Scope, page: str) -> str:
     given = row.values.get("url")
     with contextlib.suppress(ValueError):
         parts = urlsplit(urljoin(page, given) if isinstance(given, str) and given else "")
-        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:  # `port` refuses what is no number
             host = parts.netloc.rpartition("@")[2]
             path, query = quote(parts.path, safe=_PATH), quote(parts.query, safe=_QUERY)
             return parts._replace(netloc=host, path=path, query=query, fragment="").geturl()

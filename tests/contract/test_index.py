@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from envlock import index as indexes
+from envlock import net
 from envlock.errors import EnvlockError, Refused, WorldFailed
 from envlock.index import DOWNLOADED, Index
 from envlock.index_page import READ, IndexFile
@@ -270,6 +272,14 @@ def test_another_host_is_not_followed_and_both_are_named(shelf: Shelf, elsewhere
 @pytest.mark.parametrize("to", ["https://127.0.0.1/", "ftp://127.0.0.1/", "//localhost/", "http://127.0.0.1:80/"])
 def test_neither_is_another_door_of_the_same_host(to: str, shelf: Shelf, cu121: Index) -> None:
     failure(lambda: on_page(shelf, cu121, led(to)), WorldFailed, "redirected")
+
+
+def test_only_its_way_to_tls_is_one() -> None:
+    plain, secured = (urlsplit(f"{scheme}://me:secret@index.example/whl/") for scheme in ("http", "https"))
+    assert net._led(plain, "https://index.example/whl/", "x") == secured
+    for there, back in ((secured, "http://index.example/whl/"), (plain, "https://index.example:444/whl/")):
+        with pytest.raises(WorldFailed, match="another host"):
+            net._led(there, back, "x")
 
 
 @pytest.mark.parametrize("to", ["", "http://127.0.0.1:x/", "http://[", "/whl/cu121/torch/"])
