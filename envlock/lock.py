@@ -19,6 +19,7 @@ __all__ = [
     "build_requirements",
     "diff",
     "files",
+    "is_rendered",
     "moved",
     "parse",
     "pick",
@@ -31,6 +32,7 @@ __all__ = [
 # The legacy names of manylinux tags: PEP 600, "Legacy manylinux tags".
 _LEGACY: Final = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
 _OLDEST_MINOR: Final = 5  # of glibc 2: manylinux1, the first there was
+_MARK: Final = "Written by envlock; changed by `envlock lock` only."
 
 
 # ---- one machine --------------------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ def build_requirements(locked: LockedVariant, profile: str) -> str:
 
 
 def _document(title: str, lines: Sequence[str], packages: Sequence[LockedPackage]) -> str:
-    head = [f"# {title}. Written by envlock; changed by `envlock lock` only.", *(f"# {line}" for line in lines)]
+    head = [f"# {title}. {_MARK}", *(f"# {line}" for line in lines)]
     return "\n".join([*head, *(_requirement(package) for package in packages)]) + "\n"
 
 
@@ -189,12 +191,18 @@ def _requirement(package: LockedPackage) -> str:
     return " \\\n".join(parts) + via
 
 
-def files(lock: Lock) -> dict[str, str]:
-    """Return relative path -> text of all that stands in `lockfiles/` for this lock, itself last."""
+def files(lock: Lock) -> dict[str, bytes]:
+    """Return relative path -> content of all that stands in `lockfiles/` for this lock, itself last."""
     found = {}
     for locked in lock.variants:
         folder = f"{lock.profile}/{locked.variant.name}"
         found[f"{folder}/requirements.txt"] = requirements(locked, lock.profile)
         if locked.build:
             found[f"{folder}/build-requirements.txt"] = build_requirements(locked, lock.profile)
-    return found | {f"{lock.profile}.lock": render(lock)}
+    found[f"{lock.profile}.lock"] = render(lock)
+    return {place: text.encode() for place, text in found.items()}
+
+
+def is_rendered(content: bytes) -> bool:
+    """Tell whether this is what `files` renders beside a lock, of whatever lock: its first line says so."""
+    return content.partition(b"\n")[0].endswith(f". {_MARK}".encode())

@@ -17,6 +17,7 @@ from envlock.errors import EnvlockError, Misuse, Problem, WorldFailed
 
 __all__ = [
     "config_table",
+    "content",
     "facts_texts",
     "lock_file",
     "lock_target",
@@ -24,6 +25,7 @@ __all__ = [
     "profile_names",
     "read_text",
     "shown",
+    "typed",
     "write",
     "write_set",
 ]
@@ -53,9 +55,30 @@ def read_text(path: Path, *, what: str = "file") -> str:
         raise WorldFailed(f"cannot read the {what}", code="file-unreadable", problems=(problem,)) from error
 
 
+def content(path: Path) -> bytes | None:
+    """Return what a file holds; None where there is no file; `WorldFailed` (`file-unreadable`)."""
+    try:
+        return path.read_bytes() if _is_file(path) else None
+    except OSError as error:
+        problem = Problem(message=error.strerror or str(error), file=str(path))
+        raise WorldFailed("cannot read a file", code="file-unreadable", problems=(problem,)) from error
+
+
 def shown(path: Path, cwd: Path) -> str:
     """Return a path as people type it: relative to `cwd` where it lies below."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def typed(path: str | Path, cwd: Path) -> Path:
+    """Return the path that somebody typed: `~` is a home, what is relative begins at `cwd`.
+
+    Raises `Misuse` (`path-invalid`) for the home of a user that is not there.
+    """
+    try:
+        return cwd / Path(path).expanduser()
+    except RuntimeError as error:
+        problem = Problem(message="no such user", file=str(path))
+        raise Misuse("the path cannot be used", code="path-invalid", problems=(problem,)) from error
 
 
 def profile_file(name: str, cwd: Path) -> Path:
@@ -109,17 +132,21 @@ def write(path: Path, data: bytes) -> None:
     write_set({path: data})
 
 
-def write_set(files: Mapping[Path, bytes]) -> None:
-    """Replace several files: all are on disk in full before the first one takes its place.
+def write_set(files: Mapping[Path, bytes | None]) -> None:
+    """Replace several files in this order, and remove those that are None, with their folder once it is empty.
 
-    Raises `WorldFailed` (`disk-full`, `not-writable`); the old files then stand as they were.
+    All are on disk in full before the first one takes its place. Raises `WorldFailed` (`disk-full`, `not-writable`).
     """
     made: dict[Path, Path] = {}
     try:
         for path, data in files.items():
-            made[path] = _temporary(path, data)
-        for path, temporary in made.items():
-            temporary.replace(path)
+            if data is not None:
+                made[path] = _temporary(path, data)
+        for path in files:
+            if path in made:
+                made[path].replace(path)
+            else:
+                _remove(path)
     except OSError as error:
         raise _unwritten(error) from error
     finally:
@@ -185,6 +212,12 @@ def _temporary(path: Path, data: bytes) -> Path:
         temporary.unlink()
         raise
     return temporary
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.parent.rmdir()
 
 
 def _unwritten(error: OSError) -> EnvlockError:

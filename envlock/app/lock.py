@@ -66,7 +66,7 @@ def run(
     fresh = resolving.resolve(world, task)
     new = Lock(profile=job.profile.name, inputs=job.inputs, variants=_merged(job, old, fresh, partial=bool(variants)))
     _warn_unknown(world, old, new, free)
-    changed = _put(job, new, write=mode == "write")
+    changed = _put(job, old, new, write=mode == "write")
     moved = lock.moved(old, job.inputs) if old else ()
     answer = _answer(world, job, new, mode=mode, moved=moved, changed=changed, changes=lock.diff(old, new))
     return replace(answer, seconds=world.clock() - begun)
@@ -138,8 +138,8 @@ def _checked(world: World, job: _Job) -> Locked:
     problems = [Problem(message=_MOVED[name], key=name) for name in moved]
     problems += [
         Problem(message="is not what the lock says", file=store.shown(path, world.cwd))
-        for place, text in lock.files(held).items()
-        if _text(path := job.found.parent / place) != text
+        for place, content in lock.files(held).items()
+        if store.content(path := job.found.parent / place) != content
     ]
     if problems:
         named = ", ".join(moved) or "files beside it"
@@ -192,21 +192,16 @@ def _absent(job: _Job, held: Lock) -> dict[str, str]:
 # ---- the outcome --------------------------------------------------------------------------------------------------
 
 
-def _put(job: _Job, new: Lock, *, write: bool) -> bool:
+def _put(job: _Job, old: Lock | None, new: Lock, *, write: bool) -> bool:
     """Return whether anything differs from what stands there, after writing it if asked to."""
-    texts = {job.target.parent / place: text for place, text in lock.files(new).items()}
-    beside = job.target.parent / job.profile.name
-    gone = [path for path in beside.glob("*/*requirements.txt") if path not in texts]
-    changed = bool(gone) or any(_text(path) != text for path, text in texts.items())
+    files = {job.target.parent / place: content for place, content in lock.files(new).items()}
+    before = [job.target.parent / place for place in (lock.files(old) if old else ())]
+    gone = [path for path in before if path not in files and lock.is_rendered(store.content(path) or b"")]
+    changed = bool(gone) or any(store.content(path) != content for path, content in files.items())
     if changed and write:
-        store.write_set({path: text.encode() for path, text in texts.items()})
-        for path in gone:
-            path.unlink()
+        # The lock comes last: until then the old one holds, and `--check` tells what already differs from it.
+        store.write_set({**dict.fromkeys(gone), **files})
     return changed
-
-
-def _text(path: Path) -> str | None:
-    return store.read_text(path) if path.is_file() else None
 
 
 def _warn_unknown(world: World, old: Lock | None, new: Lock, named: Iterable[str]) -> None:

@@ -71,7 +71,7 @@ def locks(draw: st.DrawFn) -> Lock:
 
 @given(locks())
 def test_what_is_written_is_read_back(one: Lock) -> None:
-    assert lock.parse(lock.render(one), "x.lock") == one
+    assert lock.parse(lock.render(one), f"{one.profile}.lock") == one
 
 
 @given(locks(), st.randoms(use_true_random=False))
@@ -97,7 +97,7 @@ def test_no_edit_goes_unseen(one: Lock, data: st.DataObject) -> None:
         + text[place + 1 :]
     )
     with pytest.raises(Misuse) as caught:
-        lock.parse(edited, "x.lock")
+        lock.parse(edited, f"{one.profile}.lock")
     assert caught.value.code in {"lock-invalid", "lock-edited", "lock-newer"}
 
 

@@ -204,6 +204,14 @@ def test_a_wrong_value_is_named_with_its_key_and_line(was: str, now: str, key: s
     assert line is not None or key.startswith("inputs")
 
 
+def test_a_lock_of_another_profile_is_not_this_one() -> None:
+    with pytest.raises(Misuse) as caught:
+        lock.parse(TEXT, "lockfiles/other.lock")
+    (problem,) = caught.value.problems
+    assert (caught.value.code, caught.value.hint) == ("lock-invalid", "envlock lock other")
+    assert (problem.key, problem.line, problem.message) == ("profile", 4, "is `demo`")
+
+
 def test_all_mistakes_are_named_at_once() -> None:
     text = TEXT.replace("4" * 64, "x").replace('engine = "uv-0"', "").replace('python = "3.11"', "python = 3")
     assert {problem.key for problem in problems(text)} == {
@@ -351,4 +359,6 @@ def test_a_lock_stands_beside_what_is_rendered_from_it() -> None:
         "demo/cpu-pypi/requirements.txt",
         "demo.lock",
     ]
-    assert lock.files(SMALL)["demo.lock"] == TEXT
+    assert lock.files(SMALL)["demo.lock"] == TEXT.encode()
+    assert [lock.is_rendered(content) for content in lock.files(SMALL).values()] == [True, True, True, False]
+    assert not lock.is_rendered(b"numpy==1.26.4\n" + lock.files(SMALL)["demo/cpu-pypi/requirements.txt"])

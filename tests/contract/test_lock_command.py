@@ -1,0 +1,117 @@
+"""`lock.run` as the command line calls it: from a profile to a lock, and to what stands beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from envlock import config, proc
+from envlock.app import lock
+from envlock.app.world import World
+from tests.contract.installing import Told
+from tests.servers.index import Index
+from tests.servers.wheels import make_wheel
+
+PROFILE = """
+schema = 1
+name = "small"
+summary = "one module and what it needs"
+python = "3.10"
+platforms = ["linux-x86_64"]
+backends = ["cpu"]
+requires = ["{alpha}"]
+
+[backend.cpu]
+pypi-python = [{pythons}]
+"""
+
+Worlds = Callable[..., World]
+
+
+@pytest.fixture
+def project(tmp_path: Path, wheelhouse: Path) -> Path:
+    make_wheel(wheelhouse, "alpha", "1.0", requires=["omega"])
+    make_wheel(wheelhouse, "omega", "1.0")
+    place = tmp_path / "project"
+    (place / "profiles").mkdir(parents=True)
+    (place / ".git").mkdir()
+    wanted(place)
+    return place
+
+
+def wanted(project: Path, *, alpha: str = "alpha", pythons: tuple[str, ...] = ("3.10",)) -> None:
+    listed = ", ".join(f'"{python}"' for python in pythons)
+    (project / "profiles" / "small.toml").write_text(PROFILE.format(alpha=alpha, pythons=listed))
+
+
+@pytest.fixture
+def world(project: Path, index: Index, isolated_environ: dict[str, str]) -> Worlds:
+    def make(cwd: Path = project, **flags: object) -> World:
+        return World(
+            run=proc.run,
+            environ=isolated_environ,
+            cwd=cwd,
+            now=lambda: datetime.now(timezone.utc),
+            clock=time.monotonic,
+            reporter=Told(),
+            config=config.resolve(flags=flags, environ={"ENVLOCK_INDEX_PYPI": index.url}, table={}, table_file=None),
+        )
+
+    return make
+
+
+def there(project: Path) -> dict[str, str]:
+    """What stands in `lockfiles/`, by its path there."""
+    root = project / "lockfiles"
+    return {
+        str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*"), key=str) if path.is_file()
+    }
+
+
+# ---- what goes with a variant ---------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_variant_that_is_gone_go_with_it(world: Worlds, project: Path) -> None:
+    wanted(project, pythons=("3.10", "3.11"))
+    lock.run(world(), "small")
+    assert [*there(project)] == [
+        "small.lock",
+        "small/cpu-py310-pypi/requirements.txt",
+        "small/cpu-py311-pypi/requirements.txt",
+    ]
+    wanted(project)
+    assert lock.run(world(), "small").changed
+    assert [*there(project)] == ["small.lock", "small/cpu-pypi/requirements.txt"]
+    assert not (project / "lockfiles" / "small" / "cpu-py311-pypi").exists()
+
+
+def test_what_somebody_else_put_there_stays(world: Worlds, project: Path) -> None:
+    wanted(project, pythons=("3.10", "3.11"))
+    lock.run(world(), "small")
+    folder = project / "lockfiles" / "small"
+    (folder / "cpu-py311-pypi" / "requirements.txt").write_text("mine==1\n")
+    theirs = {
+        folder / "cpu-py310-pypi" / "my-requirements.txt": "mine==2\n",
+        folder / "cpu-py310-pypi" / "build-requirements.txt": "mine==3\n",
+        folder / "other" / "requirements.txt": (folder / "cpu-py310-pypi" / "requirements.txt").read_text(),
+    }
+    for path, text in theirs.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    wanted(project)
+    lock.run(world(), "small")
+    assert [*there(project)] == [
+        "small.lock",
+        "small/cpu-py310-pypi/build-requirements.txt",
+        "small/cpu-py310-pypi/my-requirements.txt",
+        "small/cpu-py311-pypi/requirements.txt",
+        "small/cpu-pypi/requirements.txt",
+        "small/other/requirements.txt",
+    ]
+    assert {path: path.read_text() for path in theirs} == theirs
+    assert there(project)["small/cpu-py311-pypi/requirements.txt"] == "mine==1\n"
+    assert not lock.run(world(), "small").changed
