@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias, cast
 
 from envlock.errors import Misuse, Problem
@@ -141,7 +142,8 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
     for key, value in table.items():
         spelled, line = _spelled("tool.envlock", key), places.get((key,))
         if key in DEFAULTS:
-            yield _Given(name=key, value=value, origin=origin, key=spelled, file=file, line=line)
+            meant = _beside(file, value) if key == "path" else value
+            yield _Given(name=key, value=meant, origin=origin, key=spelled, file=file, line=line)
         elif key != "index":
             near = difflib.get_close_matches(key, [*DEFAULTS, "index"], n=1)
             expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, 'index'])}"
@@ -159,6 +161,13 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
                     file=file,
                     line=places.get((key, name)),
                 )
+
+
+def _beside(file: str | None, path: object) -> object:
+    """Return a relative path as one beside the file that names it: who reads it may stand in a folder below."""
+    if file is None or not isinstance(path, str) or not path or path.startswith("~"):
+        return path
+    return str(PurePath(file).parent / path)
 
 
 def _from_tools(environ: Mapping[str, str]) -> Iterator[_Given]:

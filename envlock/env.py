@@ -15,11 +15,10 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from envlock import integrity, lock
+from envlock import frame, integrity, lock
 from envlock.engines import leash, uv_binary, uv_failures
 from envlock.errors import Problem, Refused, WorldFailed
 from envlock.integrity import Integrity
@@ -100,7 +99,7 @@ def artifacts(locked: LockedVariant, glibc: str | None) -> dict[str, Artifact]:
 
 def interpreter(root: Path, version: str) -> Path:
     """Return the generation's own interpreter, which its launchers start; `version` as `"3.10"`."""
-    return root / "bin" / f"python{version}.real"
+    return root / "bin" / f"python{version}{frame.REAL}"
 
 
 # ---- building -----------------------------------------------------------------------------------------------------
@@ -284,14 +283,11 @@ def _demand(
 
 def _write_launchers(root: Path, version: str) -> None:
     """Let `python` and its other names start the interpreter by its real path, which `sys.executable` then is."""
-    names = ("python", "python3", f"python{version}")
     real = interpreter(root, version)
     (real.parent / "python").rename(real)
-    template = resources.files("envlock").joinpath("data/launcher.sh").read_text(encoding="utf-8")
-    for name in names:
-        launcher = real.parent / name
+    for launcher in frame.launchers(real):
         launcher.unlink(missing_ok=True)
-        launcher.write_text(template.replace("@INTERPRETER@", shlex.quote(str(real))), encoding="utf-8")
+        launcher.write_text(frame.launcher(real), encoding="utf-8")
         launcher.chmod(0o755)
 
 
@@ -299,17 +295,21 @@ def _write_launchers(root: Path, version: str) -> None:
 
 
 def _require_space(root: Path, files: Collection[Artifact], tools: Tools) -> None:
-    """Refuse early what cannot fit: the downloads alone are larger than what is free.
-
-    Offline nothing is downloaded, and linking from the cache takes hardly any space.
-    """
+    """Refuse early what cannot fit: the downloads alone are larger than what is free, and none is in uv's cache."""
     needed, free = sum(file.size or 0 for file in files), shutil.disk_usage(root).free
-    if needed > free and not tools.offline:
+    if needed > free and not tools.offline and _nothing_cached(root, tools):
         raise WorldFailed(
             f"the disk is too small: {needed:,} bytes to download, {free:,} bytes free at `{root.parent.parent}`",
             code="disk-full",
-            hint="envlock install PROFILE --path OTHER",
+            hint=f"df -h {shlex.quote(str(root.parent.parent))}",
         )
+
+
+def _nothing_cached(root: Path, tools: Tools) -> bool:
+    """Say whether uv's cache holds no wheel at all; what it holds is linked, which takes hardly any space."""
+    what = "asking uv for its cache"
+    done = _demand(tools, ("--no-config",), ("cache", "dir"), what=what, place=root, brief=True)
+    return not any(Path(done.stdout.strip()).glob("archive-v*/*"))
 
 
 def _amount(files: Collection[Artifact]) -> str:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from envlock.model import Check
 
-__all__ = ["check"]
+__all__ = ["REAL", "check", "launcher", "launchers"]
+
+REAL: Final = ".real"
+"""What the interpreter's own name ends in: `bin/python3.10.real`."""
 
 _LAUNCHER_BYTES: Final = 8192  # an interpreter is larger by far
+
+
+def launchers(real: Path) -> Iterator[Path]:
+    """Yield the names under which the interpreter at `real` is started."""
+    for name in ("python", "python3", real.name.removesuffix(REAL)):
+        yield real.parent / name
+
+
+def launcher(real: Path) -> str:
+    """Return the text of such a name: a script that starts `real` by its own path, which `sys.executable` then is."""
+    template = resources.files("envlock").joinpath("data/launcher.sh").read_text(encoding="utf-8")
+    return template.replace("@INTERPRETER@", shlex.quote(str(real)))
 
 
 def check(root: Path) -> Check:
@@ -30,7 +47,17 @@ def _unstartable(root: Path) -> tuple[str, str, str] | None:
         return "this environment was moved or copied: it starts another one", str(python), f"{root}/bin"
     if not os.access(python, os.X_OK):
         return "the interpreter of this environment is gone", f"nothing that starts at {python.resolve()}", str(python)
+    edited = [str(each.relative_to(root)) for each in launchers(python) if _is_other(each, launcher(python))]
+    if edited and python.name.endswith(REAL):
+        return "what starts the interpreter was changed", ", ".join(edited), "as envlock wrote it"
     return None
+
+
+def _is_other(file: Path, text: str) -> bool:
+    try:
+        return file.is_symlink() or file.read_bytes() != text.encode()
+    except OSError:
+        return True
 
 
 def _started(python: Path) -> Path:

@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ __all__ = [
     "proven",
     "read",
     "switch",
+    "unwritable",
 ]
 
 BUSY_SECONDS: Final = 2.0  # an install that is about to end is waited for; any other is named
@@ -127,7 +129,7 @@ def hold(path: Path) -> Iterator[None]:
             hint=f"ps -fp {holder}",
         ) from error
     except (OSError, NotImplementedError) as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     try:
         _remember(path, _State(pid=os.getpid(), number=_state(path).number))
         yield
@@ -144,7 +146,7 @@ def begin(path: Path, digest: str) -> Path:
     try:
         made.mkdir()
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     _sweep(path, keep=made.name)
     return made
 
@@ -176,7 +178,7 @@ def switch(path: Path, identity: str) -> str | None:
         fresh.unlink(missing_ok=True)
         raise _foreign(path, "a folder") from error
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     return previous
 
 
@@ -186,6 +188,14 @@ def discard(generation: Path) -> None:
     with contextlib.suppress(OSError):
         generation.rename(trash)
     shutil.rmtree(trash, ignore_errors=True)
+
+
+def unwritable(path: Path, error: Exception) -> WorldFailed:
+    """Return what it means that a file of `path` could not be written: `disk-full`, or `target-unwritable`."""
+    parent = shlex.quote(str(path.parent))
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return WorldFailed(f"no space left for `{path}`", code="disk-full", hint=f"df -h {parent}")
+    return WorldFailed(f"cannot write beside `{path}`: {error}", code="target-unwritable", hint=f"ls -ld {parent}")
 
 
 def _sweep(path: Path, *, keep: str) -> None:
@@ -255,7 +265,7 @@ def _remember(path: Path, state: _State) -> None:
     try:
         _write(_store(path) / _STATE, json.dumps({"pid": state.pid, "number": state.number}))
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 def _write(file: Path, text: str) -> None:
@@ -271,15 +281,5 @@ def _foreign(path: Path, what: str) -> WorldFailed:
     return WorldFailed(
         f"`{path}` is {what} that envlock did not make; it is left alone",
         code="target-foreign",
-        hint="envlock install PROFILE --path OTHER",
-    )
-
-
-def _unwritable(path: Path, error: Exception) -> WorldFailed:
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return WorldFailed(f"no space left for `{path}`", code="disk-full", hint=f"df -h {path.parent}")
-    return WorldFailed(
-        f"cannot write beside `{path}`: {error}",
-        code="target-unwritable",
-        hint="envlock install PROFILE --path OTHER",
+        hint=f"envlock install PROFILE --path {shlex.quote(f'{path}-2')}",
     )

@@ -107,9 +107,9 @@ def run(
     world.reporter.stage(_said(choice))
     for warning in choice.warnings:
         world.reporter.warn(warning)
-    place = world.cwd / (path or world.config.path or HOME / choice.profile.name)
+    place = store.typed(path or world.config.path or HOME / choice.profile.name, world.cwd)
     try:
-        done = _put(world, choice, place.expanduser(), offline=asked.offline, proven=verify, level=level)
+        done = _put(world, choice, place, offline=asked.offline, proven=verify, level=level)
     except EnvlockError as error:
         raise _named(error, name) from error
     return replace(done, warnings=(*choice.warnings, *done.warnings))

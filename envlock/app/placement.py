@@ -44,10 +44,12 @@ def put(world: World, wanted: Wanted, tools: Tools) -> Installed:
     Raises what building raises; `Interrupted` says what the path still is.
     """
     path = generations.locate(wanted.path)
-    placing = _Placing(world, replace(wanted, path=path), tools, shown=store.shown(wanted.path, world.cwd))
     try:
         with generations.hold(path):
+            placing = _Placing(world, replace(wanted, path=path), tools, shown=store.shown(wanted.path, world.cwd))
             return placing.standing() or placing.made()
+    except OSError as error:
+        raise generations.unwritable(path, error) from error
     except KeyboardInterrupt as error:
         now = generations.current(path)
         stands = f"`{path}` is {now.id} ({now.variant})" if now else f"nothing stands at `{path}`"

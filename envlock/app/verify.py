@@ -113,33 +113,34 @@ def check(
 def _find(world: World, target: str | None) -> Path:
     home = world.cwd / _HOME
     names = _environments(home)
+    configured = store.typed(world.config.path, world.cwd) if world.config.path else None
     if target is None:
-        return _only(world, home, names)
-    if target in names:
-        return home / target
-    path = world.cwd / Path(target).expanduser() if "/" in target else world.cwd / target
+        return _existing(configured, names) if configured else _only(home, names)
+    if configured and (configured / record.FILE).is_file() and _record(configured).profile == target:
+        return configured
+    return home / target if target in names else _existing(store.typed(target, world.cwd), names)
+
+
+def _existing(path: Path, names: Sequence[str]) -> Path:
+    """Return the path where an environment of ours stands there; else say what does, and what was meant perhaps."""
     if (path / record.FILE).is_file():
         return path
-    near = difflib.get_close_matches(target, names, n=1)
     if path.exists():
-        message = f"`{target}` is no environment that envlock made"
+        message = f"`{path}` is no environment that envlock made"
         problem = Problem(message=f"no {record.FILE}", file=str(path))
-        raise Misuse(message, code="env-missing", problems=(problem,), hint="envlock install PROFILE --path OTHER")
+        raise Misuse(message, code="env-missing", problems=(problem,), hint="envlock profiles")
+    near = difflib.get_close_matches(path.name, names, n=1)
     if near:
-        message = f"there is no environment `{target}`; did you mean `{near[0]}`?"
+        message = f"there is no environment `{path.name}`; did you mean `{near[0]}`?"
         raise Misuse(message, code="env-missing", hint=f"envlock verify {near[0]}")
-    name = "PROFILE" if "/" in target else shlex.quote(target)
-    raise Misuse(f"there is no environment `{target}`", code="env-missing", hint=f"envlock install {name}")
+    raise Misuse(f"there is no environment `{path}`", code="env-missing", hint="envlock profiles")
 
 
-def _only(world: World, home: Path, names: Sequence[str]) -> Path:
-    configured = world.config.path
-    if configured is not None:
-        return _find(world, configured if "/" in configured else f"./{configured}")
+def _only(home: Path, names: Sequence[str]) -> Path:
     if len(names) == 1:
         return home / names[0]
     if not names:
-        raise Misuse(f"there is no environment under `{_HOME}/`", code="env-missing", hint="envlock install NAME")
+        raise Misuse(f"there is no environment under `{_HOME}/`", code="env-missing", hint="envlock profiles")
     raise Misuse(
         f"there are {len(names)} environments under `{_HOME}/`: {', '.join(names)}",
         code="env-ambiguous",
@@ -161,7 +162,7 @@ def _record(root: Path) -> Record:
     except UnicodeDecodeError as error:
         problem = Problem(message=f"byte {error.start} is not UTF-8", file=str(root / record.FILE))
         message = f"the record of `{root}` is not text"
-        raise Misuse(message, code="env-record-invalid", problems=(problem,), hint="envlock install PROFILE") from error
+        raise Misuse(message, code="env-record-invalid", problems=(problem,), hint="envlock profiles") from error
     except OSError as error:
         message = f"the record of `{root}` cannot be read: {error.strerror}"
         raise WorldFailed(message, code="env-unreadable", hint=f"ls -l {shlex.quote(str(root))}") from error
@@ -282,8 +283,12 @@ def _probe(world: World, order: _Order, kernels: Sequence[str]) -> ProbeReport:
 
 
 def _limit(request: ProbeRequest) -> float:
-    """Return what the probe may take altogether: its own limits, each reached once."""
-    return request.import_seconds * (1 + len(request.imports)) + request.check_seconds * len(request.only)
+    """Return what the probe may take altogether: each import twice (with the others and alone), each check once.
+
+    A check that has to import for itself may take as long as both.
+    """
+    checking = request.import_seconds + request.check_seconds
+    return request.import_seconds * 2 * len(request.imports) + checking * len(request.only)
 
 
 def _shown(rows: Iterable[Check], selection: Selection) -> tuple[Check, ...]:

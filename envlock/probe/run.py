@@ -105,7 +105,11 @@ def run(
     workdir: Path,
 ) -> ProbeReport:
     """Probe the environment of `python`; the report file lives in a folder of its own under `workdir` meanwhile."""
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=workdir) as folder:
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix="probe-", dir=workdir)
+    except OSError as error:
+        return ProbeReport(failure=f"the probe's report has no place in `{workdir}`: {error.strerror}")
+    with scratch as folder:
         report = Path(folder, "report.json")
         options = ("--report", str(report), "--request", _request(request))
         argv = (str(python), "-I", "-X", "faulthandler", script.__file__, *options)

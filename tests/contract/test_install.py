@@ -435,6 +435,13 @@ def test_a_disk_that_is_too_small_is_known_before_anything_is_downloaded(
     assert tree(order.path) == []
 
 
+def test_what_is_cached_already_needs_no_room(install: Installer, small: LockedVariant, tmp_path: Path) -> None:
+    install(small).run()
+    (alpha,) = small.packages[0].artifacts
+    vast = replace(small.packages[0], artifacts=(replace(alpha, size=10**18),))
+    assert install(replace(small, packages=(vast, *small.packages[1:])), path=tmp_path / "other").run().installed
+
+
 def test_a_disk_that_fills_up_on_the_way_is_said_so(
     install: Installer, wheelhouse: Path, isolated_environ: dict[str, str], tmp_path: Path
 ) -> None:

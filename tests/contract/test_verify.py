@@ -196,21 +196,41 @@ def test_several_environments_are_named(place: Place) -> None:
 def test_none_at_all(place: Place) -> None:
     shutil.rmtree(place.cwd / ".envlock")
     error = refused(place)
-    assert (error.code, error.exit, error.hint) == ("env-missing", 2, "envlock install NAME")
+    assert (error.code, error.exit, error.hint) == ("env-missing", 2, "envlock profiles")
 
 
 @pytest.mark.parametrize(
     ("target", "hint"),
     [
         ("smal", "envlock verify small"),
-        ("gemma-qlora", "envlock install gemma-qlora"),
-        ("no/where", "envlock install PROFILE"),
-        ("bad name; rm", "envlock install 'bad name; rm'"),
+        ("gemma-qlora", "envlock profiles"),
+        ("no/where", "envlock profiles"),
+        ("~/where", "envlock profiles"),
     ],
 )
 def test_a_target_that_is_not_there(place: Place, target: str, hint: str) -> None:
     error = refused(place, target)
     assert (error.code, error.hint) == ("env-missing", hint)
+
+
+@pytest.mark.parametrize("target", ["small", None])
+def test_a_configured_path_is_where_it_looks(place: Place, target: str | None) -> None:
+    (place.cwd / "here").symlink_to(place.root())
+    file = str(place.cwd / "pyproject.toml")
+    settings = config.resolve(flags={}, environ={}, table={"path": "here"}, table_file=file)
+    below = place.cwd / "src"
+    below.mkdir()
+    answer = verify.run(replace(place.world, cwd=below, config=settings), target, level="quick")
+    assert (answer.path, answer.verdict) == (str(place.cwd / "here"), "intact")
+
+
+def test_a_place_without_a_folder_for_reports_proves_nothing(place: Place) -> None:
+    world = replace(place.world, environ={**place.world.environ, "TMPDIR": "/none"})
+    answer = verify.run(world)
+    assert (answer.verdict, exit_code(answer)) == ("could-not-run", 3)
+    assert named(answer, "import.probe").message == (
+        "the probe's report has no place in `/none`: No such file or directory"
+    )
 
 
 def test_a_folder_that_envlock_did_not_make(place: Place) -> None:

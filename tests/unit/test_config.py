@@ -52,7 +52,7 @@ def test_the_defaults() -> None:
     [
         ("offline", True, ("ENVLOCK_OFFLINE", "1", True), False),
         ("driver-policy", "strict", ("ENVLOCK_DRIVER_POLICY", "minor-version", "minor-version"), "strict"),
-        ("path", "a", ("ENVLOCK_PATH", "b", "b"), "c"),
+        ("path", "a", ("ENVLOCK_PATH", "b", "b"), "/c"),
         ("color", "never", ("ENVLOCK_COLOR", "always", "always"), "never"),
         ("resolver", "uv", ("ENVLOCK_RESOLVER", "uv", "uv"), "uv"),
     ],
@@ -70,8 +70,8 @@ def test_a_flag_goes_before_a_variable_before_the_table(
 
 
 def test_each_setting_is_read_from_its_own_layer() -> None:
-    settings = resolve(flags={"offline": True}, environ={"ENVLOCK_DRIVER_POLICY": "strict"}, table={"path": "envs"})
-    assert (settings.offline, settings.driver_policy, settings.path) == (True, "strict", "envs")
+    settings = resolve(flags={"offline": True}, environ={"ENVLOCK_DRIVER_POLICY": "strict"}, table={"path": "~/envs"})
+    assert (settings.offline, settings.driver_policy, settings.path) == (True, "strict", "~/envs")
     assert {one.name: one.origin for one in settings.settings()} == {
         "offline": "flag",
         "driver-policy": "ENVLOCK_DRIVER_POLICY",
@@ -79,6 +79,15 @@ def test_each_setting_is_read_from_its_own_layer() -> None:
         "resolver": "default",
         "color": "default",
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("envs", "/home/me/envs"), ("../envs", "/home/me/../envs"), ("/envs", "/envs"), ("~/envs", "~/envs")],
+)
+def test_a_path_in_a_file_begins_at_that_file(path: str, meant: str) -> None:
+    assert resolve(table={"path": path}, file="/home/me/pyproject.toml").path == meant
+    assert resolve(environ={"ENVLOCK_PATH": path}).path == path
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_what_is_not_ours_is_refused_and_left_alone(tmp_path: Path, what: str) -
         pytest.fail("the path was held")
     assert refusal.value.code == "target-foreign"
     assert refusal.value.hint is not None
-    assert "--path OTHER" in refusal.value.hint
+    assert refusal.value.hint.startswith(f"envlock install PROFILE --path {path}")
     assert sorted(str(entry) for entry in tmp_path.rglob("*")) == before
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 import pytest
 import uv
 
-from envlock import hashes, integrity
+from envlock import frame, hashes, integrity
 from envlock.integrity import Integrity
 from envlock.model import Check, Status
 from tests.servers.wheels import make_wheel
@@ -494,13 +492,11 @@ def test_an_interpreter_that_was_deleted(env: Path) -> None:
 
 
 def launch(env: Path, interpreter: Path) -> None:
-    """Put envlock's launcher in the place of the interpreter."""
-    template = resources.files("envlock").joinpath("data/launcher.sh").read_text(encoding="utf-8")
-    (env / "bin" / "python").unlink()
-    (env / "bin" / "python").write_text(
-        template.replace("@INTERPRETER@", shlex.quote(str(interpreter))), encoding="utf-8"
-    )
-    (env / "bin" / "python").chmod(0o755)
+    """Put envlock's launchers in the place of the interpreter."""
+    for launcher in frame.launchers(env / "bin" / interpreter.name):
+        launcher.unlink(missing_ok=True)
+        launcher.write_text(frame.launcher(interpreter), encoding="utf-8")
+        launcher.chmod(0o755)
 
 
 def test_an_interpreter_behind_a_launcher(env: Path) -> None:
@@ -514,9 +510,33 @@ def test_an_interpreter_behind_a_launcher(env: Path) -> None:
 def test_a_launcher_in_a_folder_with_an_odd_name(env: Path) -> None:
     odd = env.with_name("it's odd; very")
     env.rename(odd)
-    launch(odd, odd / "bin" / "real")
-    (odd / "bin" / "real").symlink_to(sys.executable)
+    real = odd / "bin" / "python3.11.real"
+    launch(odd, real)
+    real.symlink_to(sys.executable)
     assert statuses(integrity.check(odd, EXPECTED)) == {}
+
+
+@pytest.mark.parametrize("name", ["python", "python3", "python3.11"])
+def test_a_launcher_that_was_changed(env: Path, name: str) -> None:
+    real = env / "bin" / "python3.11.real"
+    launch(env, real)
+    real.symlink_to(sys.executable)
+    launcher = env / "bin" / name
+    launcher.write_text(launcher.read_text(encoding="utf-8").replace("exec", "umask 0\nexec"), encoding="utf-8")
+    found = by_name(integrity.check(env, EXPECTED))["interpreter"]
+    assert (found.status, found.message) == ("fail", "what starts the interpreter was changed")
+    assert (found.have, found.want) == (f"bin/{name}", "as envlock wrote it")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_launcher_that_is_none_any_more(env: Path, *, linked: bool) -> None:
+    real = env / "bin" / "python3.11.real"
+    launch(env, real)
+    real.symlink_to(sys.executable)
+    (env / "bin" / "python3").unlink()
+    if linked:
+        (env / "bin" / "python3").symlink_to(real)
+    assert by_name(integrity.check(env, EXPECTED))["interpreter"].have == "bin/python3"
 
 
 def test_an_environment_that_was_moved_starts_another_one(env: Path, made: Path) -> None:
