@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from envlock import lines
 from envlock.config import Section
-from envlock.errors import EnvlockError, Misuse, Problem, WorldFailed
+from envlock.errors import Misuse, Problem, WorldFailed
 
 __all__ = [
     "config_table",
@@ -26,6 +26,7 @@ __all__ = [
     "read_text",
     "shown",
     "typed",
+    "unwritten",
     "write",
     "write_set",
 ]
@@ -148,11 +149,19 @@ def write_set(files: Mapping[Path, bytes | None]) -> None:
             else:
                 _remove(path)
     except OSError as error:
-        raise _unwritten(error) from error
+        raise unwritten(error) from error
     finally:
         for temporary in made.values():
             with suppress(OSError):
                 temporary.unlink()
+
+
+def unwritten(error: OSError, *, hint: str | None = None) -> WorldFailed:
+    """Return the error for a write that failed: `disk-full`, else `not-writable`."""
+    problem = Problem(message=error.strerror or str(error), file=str(error.filename) if error.filename else None)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return WorldFailed("no space left to write", code="disk-full", problems=(problem,), hint=hint or "df -h .")
+    return WorldFailed("cannot write", code="not-writable", problems=(problem,), hint=hint or "ls -ld .")
 
 
 def _is_file(path: Path) -> bool:
@@ -218,10 +227,3 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     with suppress(OSError):
         path.parent.rmdir()
-
-
-def _unwritten(error: OSError) -> EnvlockError:
-    problem = Problem(message=error.strerror or str(error), file=str(error.filename) if error.filename else None)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return WorldFailed("no space left to write", code="disk-full", problems=(problem,), hint="df -h .")
-    return WorldFailed("cannot write", code="not-writable", problems=(problem,), hint="ls -ld .")

@@ -75,7 +75,7 @@ def resolve(world: World, task: Task) -> dict[str, LockedVariant]:
             found |= {name: one.result() for name, one in asked.items()}
     except KeyboardInterrupt as error:
         message = f"interrupted: the lock of `{task.profile.name}` is as it was"
-        raise Interrupted(message, code="interrupted", hint=_hint(task)) from error
+        raise Interrupted(message, code="interrupted", hint=f"envlock lock {task.profile.name}") from error
     finally:
         cancel.set()
         pool.shutdown(cancel_futures=True)
@@ -159,11 +159,8 @@ def _together(task: Task, failed: Mapping[str, BaseException]) -> BaseException:
     problems = tuple(replace(problem, key=of) for of, error in ours.items() for problem in error.problems)
     named = ", ".join([name, *(other for other in ours if other != name)])
     message = f"nothing was written: `{task.profile.name}` cannot be locked for {named}: {first.message}"
-    return type(first)(message, code=first.code, problems=problems, hint=first.hint or _hint(task))
-
-
-def _hint(task: Task) -> str:
-    return f"envlock lock {task.profile.name}"
+    hint = (first.hint or "envlock lock PROFILE").replace("PROFILE", task.profile.name)
+    return type(first)(message, code=first.code, problems=problems, hint=hint)
 
 
 def _pythons(world: World, versions: set[str]) -> dict[str, Path]:

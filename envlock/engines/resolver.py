@@ -49,5 +49,6 @@ class Resolver(Protocol):
         """Return the newest answer that fits, keeping the pins that do; for unchanged inputs always the same one.
 
         Raise `Refused` (`unsatisfiable`) with both sides of the conflict, or `WorldFailed` (`network`, `not-cached`,
-        `build-failed`, `disk-full`, `engine-missing`, `engine-failed`).
+        `build-failed`, `cache-unusable`, `disk-full`, `not-writable`, `engine-missing`, `engine-failed`). `PROFILE` in
+        a hint stands for the name, which a resolver does not know.
         """

@@ -19,6 +19,7 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from envlock import store
 from envlock.engines import uv_binary, uv_failures
 from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
@@ -44,6 +45,7 @@ _VIA: Final = re.compile(r" +#(?: via |   )(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(
 _CONFLICT: Final = "No solution found when resolving"
 _REFUSED_ADDRESS: Final = re.compile(r"40[13] (?:Unauthorized|Forbidden)")
 _NOT_CACHED: Final = re.compile(r"network was disabled|not found in the cache")
+_AGAIN: Final = "envlock lock PROFILE"
 _UPGRADE: Final = f"python3 -m pip install 'uv>={OLDEST}'"
 
 
@@ -61,14 +63,20 @@ def series(bench: Workbench) -> str:
 
 def resolve(asked: Resolution, bench: Workbench) -> Resolved:
     """Return the packages that answer the question; see `Resolver.resolve`."""
-    with tempfile.TemporaryDirectory(prefix="envlock-") as folder:
-        scratch = Path(folder)
-        (scratch / "pyproject.toml").write_text(pyproject(asked), encoding="utf-8")
-        if asked.pins:
-            (scratch / _PYLOCK).write_text(_preferences(asked.pins), encoding="utf-8")
-        _compile(asked, bench, scratch, "--format", "pylock.toml", "--output-file", _PYLOCK)
-        packages, urls = _read(scratch / _PYLOCK, bench.indexes)
-        why = _reasons(asked, bench, scratch, {package.name: package.version for package in packages})
+    try:
+        with tempfile.TemporaryDirectory(prefix="envlock-", ignore_cleanup_errors=True) as folder:
+            return _resolve(asked, bench, Path(folder))
+    except OSError as error:
+        raise store.unwritten(error, hint=f"TMPDIR=FOLDER {_AGAIN}") from error
+
+
+def _resolve(asked: Resolution, bench: Workbench, scratch: Path) -> Resolved:
+    (scratch / "pyproject.toml").write_text(pyproject(asked), encoding="utf-8")
+    if asked.pins:
+        (scratch / _PYLOCK).write_text(_preferences(asked.pins), encoding="utf-8")
+    _compile(asked, bench, scratch, "--format", "pylock.toml", "--output-file", _PYLOCK)
+    packages, urls = _read(scratch / _PYLOCK, bench.indexes)
+    why = _reasons(asked, bench, scratch, {package.name: package.version for package in packages})
     explained = (
         LockedPackage(name=one.name, version=one.version, artifacts=one.artifacts, why=why.get(one.name, ()))
         for one in packages
@@ -118,7 +126,7 @@ def _failure(done: Completed, asked: Resolution, bench: Workbench, scratch: Path
             code="unsatisfiable",
             problems=tuple(Problem(message=line) for line in _explanation(said)),
         )
-    return uv_failures.explain(done, what="resolving", place=scratch, offline=bench.offline)
+    return uv_failures.explain(done, what="resolving", place=scratch, offline=bench.offline, again=_AGAIN)
 
 
 def _explanation(said: str) -> list[str]:

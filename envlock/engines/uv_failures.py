@@ -18,7 +18,10 @@ _NOT_STARTED: Final = 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Meaning:
-    """What `pattern` in uv's words stands for. `{what}` is the pattern's group of that name, else the work at hand."""
+    """What `pattern` in uv's words stands for.
+
+    `{what}` is the pattern's group of that name, else the work at hand; `{again}` the command that wanted it done.
+    """
 
     code: str
     pattern: re.Pattern[str]
@@ -38,6 +41,16 @@ _MEANINGS: Final = (
         hint="df -h {place}",
     ),
     _Meaning(
+        code="cache-unusable",
+        # A bucket of the cache is a folder with a version, such as `simple-v28`.
+        pattern=re.compile(
+            r"Failed to (?:initialize|(?:write to|read from|walk|acquire lock on) the (?:client|distribution)) cache"
+            r"|Could not acquire lock(?=[\s\S]*\(os error)|/[a-z]+-v\d+/[^\n]*\(os error (?:13|17|20|21|30)\)"
+        ),
+        message="uv's cache cannot be used: {what} stopped",
+        hint="UV_CACHE_DIR=FOLDER {again}",
+    ),
+    _Meaning(
         code="hash-mismatch",
         pattern=re.compile(r"Hash mismatch for `?(?P<what>[^`\n]+)"),
         message="the index serves other bytes than the lock names: {what}",
@@ -48,7 +61,7 @@ _MEANINGS: Final = (
         code="not-cached",
         pattern=re.compile(r"[Nn]etwork (?:connectivity )?(?:is|was) disabled|not found in the cache|no versions? of"),
         message="{what} needs files that uv's cache does not hold",
-        hint="envlock install PROFILE",
+        hint="{again}",
         offline=True,
     ),
     _Meaning(
@@ -57,7 +70,7 @@ _MEANINGS: Final = (
             r"Failed to build `(?P<what>[^`]+)`(?=[\s\S]*build backend)|build backend returned an error"
         ),
         message="{what} could not be built",
-        hint="envlock install PROFILE -vv",
+        hint="{again} -vv",
     ),
     _Meaning(
         code="network",
@@ -67,7 +80,7 @@ _MEANINGS: Final = (
             re.IGNORECASE,
         ),
         message="the network failed: {what} stopped",
-        hint="envlock install PROFILE",
+        hint="{again}",
     ),
     _Meaning(
         code="artifact-missing",
@@ -78,8 +91,13 @@ _MEANINGS: Final = (
 )
 
 
-def explain(done: Completed, *, what: str, place: Path, offline: bool) -> EnvlockError:
-    """Return the error for `done`, a failed uv process that was to do `what` for an environment at `place`."""
+def explain(
+    done: Completed, *, what: str, place: Path, offline: bool, again: str = "envlock install PROFILE"
+) -> EnvlockError:
+    """Return the error for `done`, a failed uv process that was to do `what` for an environment at `place`.
+
+    `again` is the command that it was done for, as hints repeat it.
+    """
     said = done.stderr.strip() or done.stdout.strip()
     problems = tuple(Problem(message=line.rstrip()) for line in said.splitlines()[-_TAIL:] if line.strip())
     if done.code == _NOT_STARTED:
@@ -93,7 +111,7 @@ def explain(done: Completed, *, what: str, place: Path, offline: bool) -> Envloc
                 meaning.message.format(what=subject),
                 code=meaning.code,
                 problems=problems,
-                hint=meaning.hint.format(place=place.parent),
+                hint=meaning.hint.format(place=place.parent, again=again),
             )
-    hint = "envlock install PROFILE -vv"
-    return WorldFailed(f"uv failed (exit {done.code}): {what}", code="engine-failed", problems=problems, hint=hint)
+    message = f"uv failed (exit {done.code}): {what}"
+    return WorldFailed(message, code="engine-failed", problems=problems, hint=f"{again} -vv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -256,6 +257,39 @@ def test_a_source_whose_metadata_cannot_be_built_is_named(wheelhouse: Path, benc
     error = failure(asked("broken"), bench)
     assert (type(error), error.code) == (WorldFailed, "build-failed")
     assert "no way" in said(error)
+
+
+@pytest.mark.parametrize("bucket", ["simple", "wheels", "sdists", "interpreter"])
+def test_a_cache_with_a_part_that_cannot_be_used_is_told(
+    bucket: str, wheelhouse: Path, bench: Workbench, tmp_path: Path
+) -> None:
+    make_wheel(wheelhouse, "app", "1.0")
+    uv.resolve(asked("app"), bench)
+    (part,) = (tmp_path / "uv-cache").glob(f"{bucket}-v*")
+    shutil.rmtree(part)
+    part.touch()
+    error = failure(asked("app"), bench)
+    assert (type(error), error.code) == (WorldFailed, "cache-unusable")
+    assert error.hint == "UV_CACHE_DIR=FOLDER envlock lock PROFILE"
+    assert str(part) in said(error)
+
+
+def test_a_cache_on_a_disk_that_cannot_be_written_to_is_told(bench: Workbench, tmp_path: Path) -> None:
+    cache = tmp_path / "read-only"
+    cache.mkdir()
+    mounted = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o ro x "$0" || exit 77; exec "$@"', str(cache))
+    if proc.run(Command(argv=(*mounted, "true"), env=bench.environ)).code != 0:
+        pytest.skip("this machine lets nobody mount a disk")
+    error = failure(
+        asked("app"),
+        replace(
+            bench,
+            environ={**bench.environ, "UV_CACHE_DIR": str(cache)},
+            run=lambda command: proc.run(replace(command, argv=(*mounted, *command.argv))),
+        ),
+    )
+    assert (type(error), error.code) == (WorldFailed, "cache-unusable")
+    assert "Read-only file system" in said(error)
 
 
 # ---- uv itself ------------------------------------------------------------------------------------------------------

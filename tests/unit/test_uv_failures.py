@@ -60,6 +60,24 @@ error: No solution found when resolving dependencies
   cause: Because there is no version of alpha==1.0 and you require alpha==1.0, we can conclude that your requirements
          are unsatisfiable.
 """
+CACHE = """\
+error: Failed to initialize cache at `/home/me/.cache/uv`
+  cause: failed to create directory `/home/me/.cache/uv`: Permission denied (os error 13)
+"""
+BUCKET = """\
+error: Failed to inspect Python interpreter from first executable in the search path at `/usr/bin/python3`
+  cause: Failed to query Python interpreter
+  cause: failed to create directory `/home/me/.cache/uv/interpreter-v5/d75e3082a37d12`: Permission denied (os error 13)
+"""
+ENTRY = """\
+error: Failed to write to the client cache
+  cause: Permission denied (os error 13) at path "/home/me/.cache/uv/simple-v28/pypi/.tmpSE4sSp"
+"""
+LOCKING = """\
+error: Could not acquire lock
+  cause: Could not create temporary file
+  cause: Read-only file system (os error 30) at path "/home/me/.cache/uv/.tmpsMT1lz"
+"""
 
 
 @pytest.mark.parametrize(
@@ -67,6 +85,10 @@ error: No solution found when resolving dependencies
     [
         (DISK, "disk-full", "installing"),
         (QUOTA, "disk-full", "installing"),
+        (CACHE, "cache-unusable", "installing"),
+        (BUCKET, "cache-unusable", "installing"),
+        (ENTRY, "cache-unusable", "installing"),
+        (LOCKING, "cache-unusable", "installing"),
         (HASH, "hash-mismatch", "alpha==2.0"),
         (REFUSED, "network", "installing"),
         (STALLED, "network", "installing"),
@@ -87,6 +109,23 @@ def test_each_text_has_one_meaning(said: str, code: str, word: str) -> None:
 @pytest.mark.parametrize("said", [UNCACHED, ABSENT])
 def test_offline_a_file_that_is_not_cached_is_no_conflict(said: str) -> None:
     assert explain(said, offline=True).code == "not-cached"
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        (CACHE, "UV_CACHE_DIR=FOLDER {again}"),
+        (REFUSED, "{again}"),
+        (BUILD, "{again} -vv"),
+        ("error: something new\n", "{again} -vv"),
+    ],
+)
+def test_a_hint_repeats_the_command_that_failed(said: str, hint: str) -> None:
+    assert explain(said).hint == hint.format(again="envlock install PROFILE")
+    done = Completed(argv=("uv",), code=2, stdout="", stderr=said)
+    again = "envlock lock PROFILE"
+    error = uv_failures.explain(done, what="resolving", place=Path("/scratch/x"), offline=False, again=again)
+    assert error.hint == hint.format(again=again)
 
 
 def test_a_full_disk_names_the_place() -> None:
