@@ -112,7 +112,13 @@ def lock_file(profile: str, cwd: Path) -> Path | None:
 
 
 def lock_target(profile: str, cwd: Path) -> Path:
-    """Return where a lock is written: the project's `lockfiles/`, in `cwd` where there is no project."""
+    """Return where a lock is written: where `lock_file` reads it, but never into the bundle.
+
+    A first lock goes to the project's `lockfiles/`, or to those in `cwd` where there is no project.
+    """
+    found = lock_file(profile, cwd)
+    if found is not None and found.parent != _bundled("lockfiles"):
+        return found
     return (_project(cwd) or cwd) / "lockfiles" / f"{profile}.lock"
 
 
@@ -180,8 +186,12 @@ def _folders(kind: str, cwd: Path) -> Iterator[Path]:
     yield cwd / kind
     if project is not None and project != cwd:
         yield project / kind
-    # A wheel carries them inside the package; in a checkout they stand beside it.
-    yield PACKAGE / kind if (PACKAGE / kind).is_dir() else PACKAGE.parent / kind
+    yield _bundled(kind)
+
+
+def _bundled(kind: str) -> Path:
+    """Return the folder that came with envlock: inside the package in a wheel, beside it in a checkout."""
+    return PACKAGE / kind if (PACKAGE / kind).is_dir() else PACKAGE.parent / kind
 
 
 def _project(cwd: Path) -> Path | None:

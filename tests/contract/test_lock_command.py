@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -12,6 +13,7 @@ import pytest
 from envlock import config, proc
 from envlock.app import lock
 from envlock.app.world import World
+from envlock.errors import Refused
 from tests.contract.installing import Told
 from tests.servers.index import Index
 from tests.servers.wheels import make_wheel
@@ -70,6 +72,38 @@ def there(project: Path) -> dict[str, str]:
     return {
         str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*"), key=str) if path.is_file()
     }
+
+
+# ---- where it is ----------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_is_written_where_it_is_read(world: Worlds, project: Path) -> None:
+    below = project / "src" / "deep"
+    below.mkdir(parents=True)
+    assert lock.run(world(below), "small").path == str(project / "lockfiles" / "small.lock")
+    assert lock.run(world(below), "small", mode="check").path == str(project / "lockfiles" / "small.lock")
+    assert not lock.run(world(project / "src"), "small").changed
+
+    shutil.copytree(project / "lockfiles", below / "lockfiles")
+    wanted(project, alpha="alpha>=1")
+    done = lock.run(world(below), "small")
+    assert (done.path, done.changed) == ("lockfiles/small.lock", True)
+    assert lock.run(world(below), "small", mode="check").path == "lockfiles/small.lock"
+    with pytest.raises(Refused) as refusal:
+        lock.run(world(), "small", mode="check")
+    assert refusal.value.code == "lock-stale"
+
+
+def test_a_profile_given_as_a_path_is_locked_like_any_other(world: Worlds, project: Path) -> None:
+    elsewhere = project.parent / "elsewhere" / "small.toml"
+    elsewhere.parent.mkdir()
+    (project / "profiles" / "small.toml").rename(elsewhere)
+    below = project / "src"
+    below.mkdir()
+    for name in (str(elsewhere), "../../elsewhere/small.toml"):
+        assert lock.run(world(below), name).path == str(project / "lockfiles" / "small.lock")
+        assert lock.run(world(below), name, mode="check").variants == ("cpu-pypi",)
+    assert [path.name for path in elsewhere.parent.iterdir()] == ["small.toml"]
 
 
 # ---- what goes with a variant ---------------------------------------------------------------------------------------

@@ -96,9 +96,23 @@ def test_a_lock_is_found_beside_the_profiles(project: Path) -> None:
     assert store.lock_file("mine", project) == inner
 
 
-def test_a_lock_is_written_into_the_project_else_here(project: Path, tmp_path: Path) -> None:
+def test_a_first_lock_is_written_into_the_project_else_here(project: Path, tmp_path: Path) -> None:
     assert store.lock_target("mine", project / "deeper") == project.parent / "lockfiles" / "mine.lock"
     assert store.lock_target("mine", tmp_path) == tmp_path / "lockfiles" / "mine.lock"
+
+
+@pytest.mark.parametrize("place", ["src/lockfiles", "lockfiles"])
+@pytest.mark.parametrize("name", ["mine", "gemma-qlora"])
+def test_a_lock_is_written_where_it_is_read(project: Path, place: str, name: str) -> None:
+    found = put(project.parent / place / f"{name}.lock")
+    assert store.lock_target(name, project) == store.lock_file(name, project) == found
+
+
+@pytest.mark.parametrize("name", ["mine", "gemma-qlora"])
+def test_a_lock_that_was_written_is_read_from_there_on(project: Path, name: str) -> None:
+    for folder in (project.parent, project, project / "deeper"):
+        target = put(store.lock_target(name, folder))
+        assert store.lock_file(name, folder) == target == project.parent / "lockfiles" / f"{name}.lock"
 
 
 def test_the_names_are_those_that_are_found(project: Path) -> None:
