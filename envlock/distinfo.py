@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-__all__ = ["Distribution", "Entry", "read"]
+__all__ = ["Distribution", "Entry", "module", "read"]
 
 _FIELDS: Final = 3  # path, hash, size: the columns of RECORD
+_ASIDE: Final = frozenset({"test", "tests", "docs", "doc", "examples", "benchmarks", "scripts", "tools"})
 
 
 class Entry(NamedTuple):
@@ -45,6 +46,26 @@ def read(site: Path) -> tuple[Distribution, ...]:
     """Return every distribution, by folder name. A folder left by an interrupted pip (`~name`) is none."""
     folders = sorted(site.glob("*.dist-info"))
     return tuple(_distribution(folder) for folder in folders if not folder.name.startswith("~"))
+
+
+def module(dist: Distribution) -> str | None:
+    """Return the top-level module that a user imports of the distribution; None where it brings none of its own.
+
+    That is the one of its name, else the only one, else the first; what packages ship by habit beside it is no module.
+    """
+    tops = {path.partition(".")[0] for path in map(_top, dist.entries) if path}
+    named = dist.name.replace("-", "_")
+    own = sorted(top for top in tops if top.isidentifier() and not top.startswith("_") and top not in _ASIDE)
+    alike = [top for top in own if top.lower() == named]
+    return next(iter(alike or own), None)
+
+
+def _top(entry: Entry) -> str:
+    """Return `name` of a row that makes a package, `name.py` of one that is a module, nothing of any other."""
+    folder, slash, file = entry.path.partition("/")
+    if slash:
+        return folder if file == "__init__.py" else ""
+    return folder if folder.endswith((".py", ".so")) else ""
 
 
 def _distribution(folder: Path) -> Distribution:

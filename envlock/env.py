@@ -24,8 +24,20 @@ from envlock.errors import Problem, Refused, WorldFailed
 from envlock.integrity import Integrity
 from envlock.model import Artifact, LockedVariant
 from envlock.proc import Command, Completed, Runner
+from envlock.request import ROOT
 
-__all__ = ["Build", "Built", "Tools", "artifacts", "build", "digest", "fetch_python", "interpreter", "packages"]
+__all__ = [
+    "Build",
+    "Built",
+    "Tools",
+    "artifacts",
+    "build",
+    "digest",
+    "fetch_python",
+    "interpreter",
+    "packages",
+    "wanted",
+]
 
 _SCRATCH: Final = ".build"
 _SALT: Final = "ENVLOCK_BUILD_REQUIREMENTS"
@@ -89,6 +101,11 @@ def digest(locked: LockedVariant) -> str:
 def packages(locked: LockedVariant, *, build: bool = False) -> dict[str, str]:
     """Return name -> version of all that the environment will hold, or of what `build` in it needs."""
     return {package.name: package.version for package in (locked.build if build else locked.packages)}
+
+
+def asked(locked: LockedVariant) -> tuple[str, ...]:
+    """Return the names of the packages that the profile itself asks for."""
+    return tuple(package.name for package in locked.packages if ROOT in package.why)
 
 
 def artifacts(locked: LockedVariant, glibc: str | None) -> dict[str, Artifact]:

@@ -9,7 +9,7 @@ import os
 import posixpath
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from envlock import distinfo, frame, hashes
 from envlock.distinfo import Distribution, Entry
 from envlock.model import Check
 
-__all__ = ["Integrity", "check", "records"]
+__all__ = ["Integrity", "check", "modules", "records"]
 
 _NAMED: Final = 3  # how many of a list a message names before it counts the rest
 _HOOKS: Final = frozenset({"sitecustomize", "usercustomize"})  # what every start of an interpreter imports
@@ -68,6 +68,12 @@ class _Tally:
 def records(root: Path) -> dict[str, str]:
     """Return package -> sha256 of its RECORD. Kept at install, it shows later that a RECORD is still the same one."""
     return {dist.name: dist.record for site in _sites(root) for dist in distinfo.read(site)}
+
+
+def modules(root: Path, packages: Collection[str]) -> dict[str, str]:
+    """Return package -> the module that is imported of it, for those of the packages that have one."""
+    found = {dist.name: distinfo.module(dist) for site in _sites(root) for dist in distinfo.read(site)}
+    return {name: module for name in packages if (module := found.get(name))}
 
 
 def check(

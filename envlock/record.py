@@ -23,7 +23,7 @@ __all__ = ["FILE", "SCHEMA", "Record", "dump", "parse"]
 FILE: Final = "envlock.json"
 SCHEMA: Final = 1
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_HINT: Final = "envlock install PROFILE"
+_HINT: Final = "envlock profiles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class Record:
 
     `lock` is the digest of the locked variant, `packages` maps canonical names to versions, `floors` are the
     variant's, `host` is the machine on the day of the install, `envlock` the version that made it, `records` maps
-    packages to the sha256 of the RECORD they were installed with (nothing where that was not kept).
+    packages to the sha256 of the RECORD they were installed with (nothing where that was not kept), `modules` those
+    that the profile itself asks for to what is imported of them.
     """
 
     profile: str
@@ -43,6 +44,7 @@ class Record:
     host: HostFacts
     envlock: str
     records: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
 
 
 def dump(record: Record) -> str:
@@ -57,6 +59,7 @@ def dump(record: Record) -> str:
         "host": host.dump(record.host),
         "envlock": record.envlock,
         "records": dict(sorted(record.records.items())),
+        "modules": dict(sorted(record.modules.items())),
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -84,7 +87,7 @@ def _read(document: dict[str, Any], file: str) -> Record:
             problems.append(Problem(message=_kind(value), file=file, key=key, expected=expected))
         return value
 
-    known = {"schema", "profile", "variant", "lock", "packages", "floors", "host", "envlock", "records"}
+    known = {"schema", "profile", "variant", "lock", "packages", "floors", "host", "envlock", "records", "modules"}
     problems += [Problem(message="unknown key", file=file, key=key) for key in sorted(document.keys() - known)]
     words = {key: take(key, _is_word, "a text") for key in ("profile", "variant", "lock", "envlock")}
     packages = take("packages", _is_packages, "an object of canonical package names to versions")
@@ -92,6 +95,7 @@ def _read(document: dict[str, Any], file: str) -> Record:
         "floors", _is_floors, "`driver`, `driver_windows`, `glibc` (versions or null) and `sm` (a list of texts)"
     )
     kept = take("records", _is_records, "an object of package names to sha256 digests")
+    modules = take("modules", _is_modules, "an object of package names to module names")
     facts = take("host", lambda value: isinstance(value, dict), "a host object")
     if problems:
         raise _invalid(file, problems)
@@ -104,6 +108,7 @@ def _read(document: dict[str, Any], file: str) -> Record:
         host=_host(facts, file),
         envlock=words["envlock"],
         records=kept or {},
+        modules=modules or {},
     )
 
 
@@ -128,6 +133,14 @@ def _is_records(value: Any) -> bool:
     return value is None or (
         isinstance(value, dict)
         and all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in value.values())
+    )
+
+
+def _is_modules(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, dict)
+        and all(canonicalize_name(name) == name for name in value)
+        and all(isinstance(module, str) and module.isidentifier() for module in value.values())
     )
 
 

@@ -134,6 +134,7 @@ class _Placing:
             host=wanted.host,
             envlock=__version__,
             records=integrity.records(root),
+            modules=integrity.modules(root, env.asked(wanted.locked)),
         )
 
     def _is_this(self, generation: Generation) -> bool:

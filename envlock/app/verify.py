@@ -14,7 +14,7 @@ from envlock.app import detect
 from envlock.app.world import World
 from envlock.checks import Selection
 from envlock.errors import Misuse, Problem, WorldFailed
-from envlock.model import Check, HostFacts, Level, Verified
+from envlock.model import Check, Device, HostFacts, Level, Verified
 from envlock.probe import run as probe
 from envlock.probe import script
 from envlock.probe.run import ProbeReport, ProbeRequest
@@ -244,7 +244,7 @@ def _computed(world: World, order: _Order, found: tuple[Check, ...]) -> tuple[Pr
     """Import and compute, as far as the checks so far leave sense in it."""
     wanted = order.selection
     kernels = tuple(name for name in _kernels(order.record) if wanted.wants(name))
-    imported = tuple(f"import.{item.distribution}" for item in probe.imports(order.record.packages))
+    imported = tuple(f"import.{item.distribution}" for item in _imports(order.record))
     imports = tuple(name for name in imported if wanted.wants(name))
     no_import, no_kernel = checks.cause("import", found), checks.cause("kernels", found)
     if no_import:
@@ -256,8 +256,24 @@ def _computed(world: World, order: _Order, found: tuple[Check, ...]) -> tuple[Pr
         return report, (Check(id="import.probe", status="skip", message=report.failure),)
     for note in report.notes:
         world.reporter.log(note)
-    shown = _shown(report.checks, wanted)
+    shown = tuple(_excused(row, order.record, report.device) for row in _shown(report.checks, wanted))
     return report, (*shown, *checks.skip_after(no_kernel, kernels)) if no_kernel else shown
+
+
+def _imports(kept: Record) -> tuple[probe.Import, ...]:
+    return probe.imports(kept.packages, kept.modules)
+
+
+def _excused(row: Check, kept: Record, device: Device) -> Check:
+    """Return the failed import of a package that may only want the GPU that is not here as a warning.
+
+    The packages that envlock knows import without one; of those that a profile adds that cannot be told.
+    """
+    known = {f"import.{item.distribution}" for item in probe.imports(kept.packages)}
+    for_gpu = not kept.variant.startswith("cpu")
+    if row.status != "fail" or device == "cuda" or not for_gpu or not row.id.startswith("import.") or row.id in known:
+        return row
+    return replace(row, status="warn", message=f"{row.message}\nthere is no GPU here, which it may need")
 
 
 def _kernels(kept: Record) -> tuple[str, ...]:
@@ -268,7 +284,7 @@ def _kernels(kept: Record) -> tuple[str, ...]:
 
 def _probe(world: World, order: _Order, kernels: Sequence[str]) -> ProbeReport:
     world.reporter.stage("Importing packages and running kernels")
-    request = ProbeRequest(imports=probe.imports(order.record.packages), only=tuple(kernels) or _NO_KERNELS)
+    request = ProbeRequest(imports=_imports(order.record), only=tuple(kernels) or _NO_KERNELS)
     if order.timeout is not None:
         request = replace(request, check_seconds=order.timeout)
     scratch = Path(world.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - a folder of its own is made in there

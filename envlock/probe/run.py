@@ -89,10 +89,15 @@ class ProbeReport:
     failure: str | None = None
 
 
-def imports(packages: Iterable[str]) -> tuple[Import, ...]:
-    """Return what to import of these distributions (normalised names), the root of a failure first."""
+def imports(packages: Iterable[str], modules: Mapping[str, str] = MappingProxyType({})) -> tuple[Import, ...]:
+    """Return what to import of these distributions (normalised names), the root of a failure first.
+
+    Those of `modules` (distribution -> module) that a fine-tuning stack is not known by come last.
+    """
     names = frozenset(packages)
-    return tuple(Import(distribution=name, module=name) for name in _IMPORTED if name in names)
+    rest = (name for name in sorted(modules) if name in names and name not in _IMPORTED)
+    known = (Import(distribution=name, module=name) for name in _IMPORTED if name in names)
+    return (*known, *(Import(distribution=name, module=modules[name]) for name in rest))
 
 
 def run(

@@ -106,7 +106,7 @@ def place(made: Path, tmp_path: Path) -> Place:
     told = Told()
     found = Place(cwd=cwd, world=world(cwd, world_environ(tmp_path), told), told=told)
     here = detect.hosts(found.world)[0]
-    found.rewrite(host=here)
+    found.rewrite(host=here, modules={})
     return found
 
 
@@ -350,6 +350,20 @@ def test_a_package_that_does_not_import(place: Place) -> None:
     assert statuses(answer) == {"import.transformers": "fail"}
     assert "no such operator" in (named(answer, "import.transformers").message or "")
     assert exit_code(answer) == 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "status", "code"), [("cpu-pypi", "fail", 1), ("cu121-pypi", "warn", 0)], ids=["cpu", "cuda"]
+)
+def test_a_package_that_the_profile_adds_is_imported_too(place: Place, variant: str, status: Status, code: int) -> None:
+    place.rewrite(variant=variant, modules={"plain": "plain"})
+    assert named(verify.run(place.world), "import.plain").status == "pass"
+    break_module(place, "plain", "raise RuntimeError('no GPU found')\n")
+    answer = verify.run(place.world, skip=("integrity",))
+    found = named(answer, "import.plain")
+    assert (found.status, exit_code(answer)) == (status, code)
+    assert (found.message or "").startswith("RuntimeError: no GPU found")
+    assert ("there is no GPU here, which it may need" in (found.message or "")) == (status == "warn")
 
 
 def test_a_package_that_takes_the_interpreter_down(place: Place) -> None:

@@ -36,7 +36,7 @@ def answers(text: str | None, *, code: int = 0, stderr: str = "", timed_out: boo
 
 
 def ask(runner: Runner, workdir: Path, environ: Mapping[str, str] | None = None) -> probe.ProbeReport:
-    request = probe.ProbeRequest(imports=probe.imports(("torch", "numpy", "left-pad")))
+    request = probe.ProbeRequest(imports=probe.imports(("torch", "numpy", "left-pad"), {"absent": "absent"}))
     return probe.run(
         run=runner, python=Path("/env/bin/python"), request=request, environ=environ or {}, timeout=5, workdir=workdir
     )
@@ -114,3 +114,12 @@ def test_it_is_started_isolated_offline_and_without_threads(tmp_path: Path) -> N
 def test_the_kernels_are_listed_once_each() -> None:
     assert len(set(probe.KERNELS)) == len(probe.KERNELS)
     assert {"kernels.nf4", "kernels.linear4bit-backward", "kernels.triton"} <= set(probe.KERNELS)
+
+
+def test_what_a_profile_adds_is_imported_after_what_it_may_build_on() -> None:
+    found = probe.imports(("zeta", "flash-attn", "torch"), {"flash-attn": "flash_attn", "zeta": "z", "torch": "torch"})
+    assert [(item.distribution, item.module) for item in found] == [
+        ("torch", "torch"),
+        ("flash-attn", "flash_attn"),
+        ("zeta", "z"),
+    ]

@@ -26,9 +26,10 @@ RECORD = record.Record(
     host=HOST,
     envlock="0.2.0",
     records={"torch": "cd" * 32},
+    modules={"torch": "torch"},
 )
 PLAIN = replace(
-    RECORD, floors=Floors(driver=None, driver_windows=None, glibc=None, sm=()), host=HostFacts(), records={}
+    RECORD, floors=Floors(driver=None, driver_windows=None, glibc=None, sm=()), host=HostFacts(), records={}, modules={}
 )
 
 
@@ -46,8 +47,8 @@ def test_the_text_does_not_depend_on_the_order_of_the_packages() -> None:
 
 def test_the_digests_of_the_records_may_be_absent() -> None:
     document = json.loads(record.dump(RECORD))
-    del document["records"]
-    assert record.parse(json.dumps(document), "envlock.json") == replace(RECORD, records={})
+    del document["records"], document["modules"]
+    assert record.parse(json.dumps(document), "envlock.json") == replace(RECORD, records={}, modules={})
 
 
 def refused(text: str) -> Misuse:
@@ -95,6 +96,10 @@ def test_a_record_of_another_schema_is_refused(schema: object) -> None:
         ("floors", {"driver": None, "driver_windows": None, "glibc": None, "sm": [], "more": 1}),
         ("records", {"torch": "short"}),
         ("records", ["torch"]),
+        ("modules", ["torch"]),
+        ("modules", {"torch": "os; exit"}),
+        ("modules", {"Torch": "torch"}),
+        ("modules", {"torch": None}),
         ("host", None),
         ("host", "linux"),
         ("surprise", 1),
