@@ -36,7 +36,6 @@ __all__ = [
     "fetch_python",
     "interpreter",
     "packages",
-    "wanted",
 ]
 
 _SCRATCH: Final = ".build"
