@@ -118,8 +118,11 @@ def _locked(world: World, task: Task, variant: Variant, workbench: Workbench) ->
 def _kept_build(
     held: LockedVariant | None, answer: Resolved, pins: Mapping[str, str]
 ) -> tuple[LockedPackage, ...] | None:
-    """Return the build requirements as locked: they stay for the very same sdists, unless one was to be upgraded."""
-    if held is None or any(package.name not in pins for package in held.build):
+    """Return the build requirements as locked: they stay for the very same sdists, unless one was to be upgraded.
+
+    None of them is asked for by the profile: a lock that says so does not know which sdist asks.
+    """
+    if held is None or any(package.name not in pins or request.ROOT in package.why for package in held.build):
         return None
     was, now = (lock.sources(packages) for packages in (held.packages, answer.packages))
     same = [package.artifacts for package in was] == [package.artifacts for package in now]

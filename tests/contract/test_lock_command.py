@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from envlock import config, proc
 from envlock.app import lock
 from envlock.app.world import World
 from envlock.errors import Refused
+from envlock.lock import parse, render
 from tests.contract.installing import Told
 from tests.servers.index import Index
-from tests.servers.wheels import make_wheel
+from tests.servers.wheels import make_sdist, make_wheel
 
 PROFILE = """
 schema = 1
@@ -149,3 +151,49 @@ def test_what_somebody_else_put_there_stays(world: Worlds, project: Path) -> Non
     assert {path: path.read_text() for path in theirs} == theirs
     assert there(project)["small/cpu-py311-pypi/requirements.txt"] == "mine==1\n"
     assert not lock.run(world(), "small").changed
+
+
+# ---- what sources are built with ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(project: Path, wheelhouse: Path, index: Index) -> Path:
+    """A source-only package that the profile asks for, and what it is built with; the index may grow."""
+    index.cache_control = "no-cache"
+    make_wheel(wheelhouse, "helper", "1.0")
+    make_wheel(wheelhouse, "maker", "1.0", requires=["helper"])
+    wanted(project, alpha='alpha", "old')
+    return make_sdist(wheelhouse, "old", "1.0", build_requires=["maker"])
+
+
+def built(project: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
+    path = project / "lockfiles" / "small.lock"
+    (only,) = parse(path.read_text(), str(path)).variants
+    return {package.name: (package.version, package.why) for package in only.build}
+
+
+BUILT = {"helper": ("1.0", ("maker",)), "maker": ("1.0", ("old",))}
+
+
+def test_a_source_asks_for_what_it_is_built_with(world: Worlds, project: Path, source: Path, index: Index) -> None:
+    lock.run(world(), "small")
+    assert built(project) == BUILT
+    make_wheel(source.parent, "maker", "2.0")
+    index.hits.clear()
+    assert not lock.run(world(), "small").changed
+    assert f"/files/{source.name}" not in index.requested
+    lock.run(world(), "small", upgrade_packages=["maker"])
+    assert built(project) == {"maker": ("2.0", ("old",))}
+
+
+@pytest.mark.usefixtures("source")
+def test_a_lock_that_does_not_say_which_source_asks_is_made_to(world: Worlds, project: Path, wheelhouse: Path) -> None:
+    lock.run(world(), "small")
+    path = project / "lockfiles" / "small.lock"
+    held = parse(path.read_text(), str(path))
+    (only,) = held.variants
+    unsaid = replace(only, build=tuple(replace(package, why=("profile",)) for package in only.build))
+    path.write_text(render(replace(held, variants=(unsaid,))))
+    make_wheel(wheelhouse, "maker", "2.0")
+    done = lock.run(world(), "small")
+    assert (done.changed, done.changes, built(project)) == (True, (), BUILT)
