@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
 from envlock import request, rules
 from envlock.errors import Misuse, Problem
 from envlock.facts import Capability, Facts, capability, runs
-from envlock.model import BackendSpec, Caution, Cell, Decision, Floors, HostFacts, Policy, Precision, Profile
+from envlock.model import BackendSpec, Caution, Cell, Decision, Floors, HostFacts, Policy, Precision, Profile, Refusal
 from envlock.rules import RULES, Case, Finding
 
 __all__ = ["backend", "floors"]
@@ -52,6 +52,7 @@ def backend(
         _judge(spec, [case(spec=spec, host=host, named=only == spec.name) for host in hosts])
         for spec in profile.backends
     ]
+    judged = [_in_common(each, hosts, facts, offline=offline) for each in judged]
     fitting = [each for each in judged if each.fits]
     chosen = next((each for each in fitting if only in (None, each.spec.name)), None)
     taken = chosen.findings if chosen else ()
@@ -60,7 +61,7 @@ def backend(
         profile=profile.name,
         backend=name,
         policy=policy,
-        precision=_precision(name, hosts, facts),
+        precision=_precision(chosen.spec, hosts, facts) if chosen else None,
         eligible=tuple(each.spec.name for each in fitting if each is not chosen),
         refused=tuple(dict.fromkeys(row for each in judged for finding in each.findings for row in finding.refusals)),
         warnings=tuple(
@@ -103,6 +104,19 @@ def _judge(spec: BackendSpec, cases: Sequence[Case]) -> _Judged:
     return _Judged(spec=spec, cells=cells, findings=tuple(chain.from_iterable(columns)))
 
 
+def _in_common(judged: _Judged, hosts: Sequence[HostFacts], facts: Facts, *, offline: bool) -> _Judged:
+    """Refuse what fits each machine by another Python: one environment for all of them has one."""
+    common = rules.common_pythons(judged.spec, facts, hosts, offline=offline)
+    if common or any(refusal.code == "python-unavailable" for each in judged.findings for refusal in each.refusals):
+        return judged
+    have = " / ".join(" ".join(host.pythons) or "none" for host in hosts)
+    need = f"one of {' '.join(rules.pythons(judged.spec, facts))} on each"
+    row = Refusal(backend=judged.spec.name, code="python-unavailable", have=have, need=need)
+    cell = Cell(rule="python", ok=False, have=have, need=need)
+    cells = tuple(cell if each.rule == "python" else each for each in judged.cells)
+    return replace(judged, cells=cells, findings=(*judged.findings, Finding(cell=cell, refusals=(row,))))
+
+
 def _worst(cells: Sequence[Cell]) -> Cell:
     """Return the cell that decides for all machines: a failed one, else one that was judged."""
     return min(cells, key=lambda cell: (cell.ok is not False, cell.ok is None))
@@ -131,11 +145,14 @@ def _of_machine(host: HostFacts) -> Iterator[Caution]:
             yield Caution(code="gpu-unknown", message=told)
 
 
-def _precision(name: str | None, hosts: Sequence[HostFacts], facts: Facts) -> Precision | None:
-    """Return the best number format that the weakest GPU has; None where a driver is there and no GPU is known."""
-    if name is None:
+def _precision(spec: BackendSpec, hosts: Sequence[HostFacts], facts: Facts) -> Precision | None:
+    """Return the best number format that the weakest GPU has.
+
+    None where a driver is there and no GPU is known, and for a profile without torch, which computes in none.
+    """
+    if not request.names(spec, "torch"):
         return None
-    if name == "cpu" or any(host.driver is None for host in hosts):
+    if spec.name == "cpu" or any(host.driver is None for host in hosts):
         return "fp32"
     known = [[capability(gpu.compute_capability) for gpu in host.gpus if gpu.compute_capability] for host in hosts]
     if not all(known):

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 from packaging.specifiers import SpecifierSet
@@ -146,6 +147,20 @@ class Facts:
         """GPU names (several apart by ` / `) to compute capabilities."""
         return {row.gpu: row.compute_capability for row in self.models}
 
+    def driver_floor(self, backend: str, *, windows: bool) -> tuple[Family, str, bool] | None:
+        """Return the row, the oldest driver and whether it is known of this very CUDA major.
+
+        Where it is not, the newest lower major's is a floor all the same: no later CUDA runs on less. None for `cpu`.
+        """
+        digits = _cuda(backend)[:-1]
+        known = [
+            (row, floor)
+            for row in self.families
+            if digits and row.cuda <= int(digits) and (floor := row.windows if windows else row.linux)
+        ]
+        row, floor = max(known, key=lambda pair: pair[0].cuda, default=(None, ""))
+        return (row, floor, str(row.cuda) == digits) if row else None
+
     def family(self, backend: str) -> Family | None:
         """Return the driver floor of a backend's CUDA major; None for `cpu` and unknown majors."""
         return next((row for row in self.families if str(row.cuda) == _cuda(backend)[:-1]), None)
@@ -165,19 +180,23 @@ class Facts:
 
     def torch(self, version: str) -> TorchPypi | None:
         """Return PyPI's build of that version."""
-        return next((row for row in self.torch_pypi if row.torch == version), None)
+        return next((row for row in self.torch_pypi if _same(row.torch, version)), None)
 
     def torch_sm(self, version: str, backend: str) -> TorchPypi | TorchIndex | None:
         """Return the row that lists the architectures of a torch build: PyPI's where it is that backend."""
         pypi = self.torch(version)
         if pypi is not None and pypi.cuda == backend:
             return pypi
-        rows = (row for row in self.torch_index if row.backend == backend and version in SpecifierSet(row.torch))
+        rows = (
+            row
+            for row in self.torch_index
+            if row.backend == backend and SpecifierSet(row.torch).contains(_public(version))
+        )
         return next(rows, None)
 
     def release(self, version: str) -> Bitsandbytes | None:
         """Return the row of a bitsandbytes release."""
-        return next((row for row in self.bitsandbytes if row.bitsandbytes == version), None)
+        return next((row for row in self.bitsandbytes if _same(row.bitsandbytes, version)), None)
 
     def loaded(self, release: Bitsandbytes, backend: str) -> str | None:
         """Return the CUDA version (`"121"`) of the library that a release loads for a backend; None if it has none."""
@@ -245,8 +264,18 @@ def _used(spec: BackendSpec, facts: Facts) -> Sequence[Row]:
         rows += [facts.torch(torch), facts.torch_sm(torch, spec.name)]
     if release is not None:
         rows.append(facts.release(release))
-        rows += [row for row in facts.libraries if row.bitsandbytes == release]
+        rows += [row for row in facts.libraries if _same(row.bitsandbytes, release)]
     return [row for row in rows if row is not None]
+
+
+@lru_cache(maxsize=4096)
+def _public(version: str) -> Version:
+    """Return the version without its local part: `2.4.1+cu121` and `v2.4.1` are both 2.4.1 here."""
+    return Version(Version(version).public)
+
+
+def _same(row: str, version: str) -> bool:
+    return _public(row) == _public(version)
 
 
 def _cuda(backend: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from packaging.version import Version
 
-from envlock import lock, request
+from envlock import lock, request, rules
 from envlock.errors import Misuse, Problem, Refused
+from envlock.facts import Facts
 from envlock.model import (
     BackendSpec,
     Caution,
@@ -21,27 +22,38 @@ from envlock.model import (
     Profile,
     Variant,
 )
-from envlock.rules import pythons
 
 __all__ = ["variant"]
 
 
 def variant(
-    decision: Decision, profile: Profile, locked: Lock | None, hosts: Sequence[HostFacts], *, python: str | None = None
+    decision: Decision,
+    profile: Profile,
+    locked: Lock | None,
+    hosts: Sequence[HostFacts],
+    facts: Facts,
+    *,
+    python: str | None = None,
+    offline: bool = False,
 ) -> Plan:
     """Return what would be installed: the backend's index where that variant is locked, else PyPI's own build.
 
-    Where neither is locked the plan says so (`variant-not-locked`) and names the variant that is missing. `python`
-    decides over the profile's order; raises `Misuse` (`python-not-in-profile`).
+    Where neither is locked the plan says so (`variant-not-locked`), names the variant that is missing, and one of
+    another backend that fits and is locked, if there is one. `python` decides over the profile's order; raises
+    `Misuse` (`python-not-in-profile`).
     """
     if decision.backend is None:
         return Plan(decision=decision, variant=None, locked=False)
-    spec = request.spec_of(profile, decision.backend)
-    chosen = _python(spec, hosts, python, profile)
-    candidates = [each for each in _candidates(profile, spec, chosen) if _platform(hosts) in (each.platform, None)]
+    candidates = _candidates(profile, decision.backend, hosts, facts, python=python, offline=offline)
     found = next((each for each in candidates if _find(locked, each)), None)
     if found is None:
-        return _unlocked(decision, profile, candidates)
+        others = (
+            each
+            for backend in decision.eligible
+            for each in _candidates(profile, backend, hosts, facts, python=None, offline=offline)
+        )
+        instead = next((each for each in others if _find(locked, each)), None)
+        return _unlocked(decision, profile, candidates, instead)
     packages = _packages(locked, found)
     return Plan(
         decision=decision,
@@ -53,26 +65,36 @@ def variant(
     )
 
 
-def _python(spec: BackendSpec, hosts: Sequence[HostFacts], asked: str | None, profile: Profile) -> str:
-    known = pythons(spec)
-    if asked is not None:
-        if asked in known:
-            return asked
-        problem = Problem(
-            file=profile.file,
-            key=f"backend.{spec.name}.python",
-            message=f"{spec.name} is not locked for Python {asked}",
-            expected=f"one of {', '.join(known)}",
-        )
-        raise Misuse("the profile has no such Python", code="python-not-in-profile", problems=(problem,))
-    here = [{each.rpartition(".")[0] for each in host.pythons} for host in hosts]
-    return next((each for each in known if all(each in versions for versions in here)), known[0])
+def _candidates(
+    profile: Profile,
+    backend: str,
+    hosts: Sequence[HostFacts],
+    facts: Facts,
+    *,
+    python: str | None,
+    offline: bool,
+) -> list[Variant]:
+    """Return the backend's variants for the Python to take and the machines' platform, the index before PyPI."""
+    spec = request.spec_of(profile, backend)
+    chosen = _asked(spec, facts, python, profile) or rules.common_pythons(spec, facts, hosts, offline=offline)[0]
+    return [
+        each
+        for each in request.variants(profile)
+        if (each.backend, each.python) == (backend, chosen) and _platform(hosts) in (each.platform, None)
+    ]
 
 
-def _candidates(profile: Profile, spec: BackendSpec, python: str) -> Iterator[Variant]:
-    for each in request.variants(profile):
-        if each.backend == spec.name and each.python == python:
-            yield each
+def _asked(spec: BackendSpec, facts: Facts, python: str | None, profile: Profile) -> str | None:
+    known = rules.pythons(spec, facts)
+    if python is None or python in known:
+        return python
+    problem = Problem(
+        file=profile.file,
+        key=f"backend.{spec.name}.python",
+        message=f"{spec.name} is not locked for Python {python}",
+        expected=f"one of {', '.join(known)}",
+    )
+    raise Misuse("the profile has no such Python", code="python-not-in-profile", problems=(problem,))
 
 
 def _platform(hosts: Sequence[HostFacts]) -> str | None:
@@ -88,14 +110,14 @@ def _packages(locked: Lock | None, wanted: Variant) -> tuple[LockedPackage, ...]
     return found.packages if found else ()
 
 
-def _unlocked(decision: Decision, profile: Profile, candidates: Sequence[Variant]) -> Plan:
+def _unlocked(decision: Decision, profile: Profile, candidates: Sequence[Variant], instead: Variant | None) -> Plan:
     names = " or ".join(each.name for each in candidates)
-    caution = Caution(
-        code="variant-not-locked",
-        message=f"no lock holds {names}: it cannot be installed before it is locked",
-        backend=decision.backend,
-    )
+    told = f"no lock holds {names}: it cannot be installed before it is locked"
     command = f"envlock lock {_named(profile)}"
+    if instead:
+        told += f"; {instead.name} fits too, and is locked"
+        command = f"envlock install {_named(profile)} --backend {instead.backend}"
+    caution = Caution(code="variant-not-locked", message=told, backend=decision.backend)
     return Plan(decision=decision, variant=candidates[0], locked=False, warnings=(caution,), command=command)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Resolution",
     "building",
     "name",
+    "names",
     "pin",
     "pyproject",
     "resolution",
@@ -81,7 +82,12 @@ def pin(spec: BackendSpec, package: str) -> str | None:
     """Return the version a backend pins a package to with `==`; None where it is not named, or not pinned."""
     asked = [one for one in map(Requirement, spec.requires) if canonicalize_name(one.name) == package]
     exact = [each.version for one in asked for each in one.specifier if each.operator == "=="]
-    return exact[0] if exact else None
+    return next((version for version in exact if not version.endswith(".*")), None)
+
+
+def names(spec: BackendSpec, package: str) -> bool:
+    """Say whether a backend asks for a package, in whatever version."""
+    return any(canonicalize_name(Requirement(one).name) == package for one in spec.requires)
 
 
 def resolution(profile: Profile, variant: Variant, pins: Mapping[str, str]) -> Resolution:

@@ -12,7 +12,7 @@ from envlock import request
 from envlock.facts import Facts, Library, capability, runs
 from envlock.model import BackendSpec, Caution, Cell, Driver, Gpu, HostFacts, Policy, Profile, Refusal
 
-__all__ = ["RULES", "Case", "Finding", "glibc_floor", "pythons"]
+__all__ = ["RULES", "Case", "Finding", "common_pythons", "glibc_floor", "pythons"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,27 +50,22 @@ class Finding:
 def driver(case: Case) -> Finding:
     """Hold the driver against the floors of the CUDA family, of each GPU, and (if strict) of the toolkit."""
     have = _driver_version(case.host.driver)
-    family = case.facts.family(case.spec.name)
     windows = case.host.driver is not None and case.host.driver.numbering == "windows"
-    floor = None if family is None else family.windows if windows else family.linux
+    known = case.facts.driver_floor(case.spec.name, windows=windows)
     if case.cpu:
         return _driver_on_cpu(case, have)
     if have is None:
-        return _no_driver(case, floor)
-    if family is None or floor is None:
-        told = f"the oldest driver for {case.spec.name} is not known"
-        caution = Caution(code="driver-floor-unknown", message=told, backend=case.spec.name)
-        return Finding(cell=Cell(rule="driver", ok=None, have=have), cautions=(caution,))
+        return _no_driver(case, known[1] if known else None)
     rows = list(_below_gpu_floors(case, have)) if not windows else []
-    if Version(have) < Version(floor):
-        rows.insert(0, _too_old(case, have, floor, family.source))
-        return Finding(cell=Cell(rule="driver", ok=False, have=have, need=floor), refusals=tuple(rows))
-    limited, cautions = _toolkit(case, have, windows=windows)
+    if known and Version(have) < Version(known[1]):
+        rows.insert(0, _too_old(case, have, known[1], known[0].source))
+        return Finding(cell=Cell(rule="driver", ok=False, have=have, need=known[1]), refusals=tuple(rows))
+    exact = known is not None and known[2]
+    limited, cautions = _toolkit(case, have, windows=windows) if exact else _unknown_floor(case, have)
     refusals = (*rows, *limited)
-    need = refusals[0].need if refusals else floor
-    return Finding(
-        cell=Cell(rule="driver", ok=not refusals, have=have, need=need), refusals=refusals, cautions=cautions
-    )
+    need = refusals[0].need if refusals else known[1] if known and exact else None
+    ok = False if refusals else True if exact else None
+    return Finding(cell=Cell(rule="driver", ok=ok, have=have, need=need), refusals=refusals, cautions=cautions)
 
 
 def gpu(case: Case) -> Finding:
@@ -117,7 +112,7 @@ def glibc(case: Case) -> Finding:
 def python(case: Case) -> Finding:
     """Ask for an interpreter that the backend is locked for: one that is there, or one that can be fetched."""
     built = case.facts.torch(case.torch) if case.torch else None
-    wanted = [each for each in pythons(case.spec) if built is None or each in built.python]
+    wanted = pythons(case.spec, case.facts)
     need = " ".join(wanted) or "none"
     here = [each for each in case.host.pythons if each.rpartition(".")[0] in wanted]
     ok = bool(here or (wanted and not case.offline))
@@ -145,9 +140,23 @@ def platform(case: Case) -> Finding:
 RULES: Final[Sequence[Callable[[Case], Finding]]] = (driver, gpu, glibc, python, platform)
 
 
-def pythons(spec: BackendSpec) -> tuple[str, ...]:
-    """Return every Python a backend is locked for, those of its index first."""
-    return tuple(dict.fromkeys((*spec.python, *spec.pypi_python)))
+def pythons(spec: BackendSpec, facts: Facts) -> tuple[str, ...]:
+    """Return every Python a backend is locked for and its torch is built for, those of its index first."""
+    torch = request.pin(spec, "torch")
+    built = facts.torch(torch) if torch else None
+    listed = dict.fromkeys((*spec.python, *spec.pypi_python))
+    return tuple(each for each in listed if built is None or each in built.python)
+
+
+def common_pythons(spec: BackendSpec, facts: Facts, hosts: Sequence[HostFacts], *, offline: bool) -> tuple[str, ...]:
+    """Return the Pythons that serve on all of these machines, in the order to take them.
+
+    Those that every one of them has come first; then, but for `offline`, those that can be fetched.
+    """
+    here = [{each.rpartition(".")[0] for each in host.pythons} for host in hosts]
+    accepted = pythons(spec, facts)
+    everywhere = [each for each in accepted if all(each in versions for versions in here)]
+    return tuple(dict.fromkeys([*everywhere, *(() if offline else accepted)]))
 
 
 def _driver_version(found: Driver | None) -> str | None:
@@ -190,12 +199,26 @@ def _below_gpu_floors(case: Case, have: str) -> Iterator[Refusal]:
 def _toolkit(case: Case, have: str, *, windows: bool) -> tuple[tuple[Refusal, ...], tuple[Caution, ...]]:
     toolkit = case.facts.toolkit(case.spec.name)
     full = None if toolkit is None else toolkit.windows if windows else toolkit.linux
-    if toolkit is None or full is None or Version(have) >= Version(full):
+    if toolkit is None or full is None:
+        return (_unknown_full(case, have),) if case.policy == "strict" else (), ()
+    if Version(have) >= Version(full):
         return (), ()
     if case.policy == "strict":
         return (_too_old(case, have, full, f"{toolkit.source}; policy strict"),), ()
     told = f"driver {have} runs {case.spec.name} by minor version compatibility; nothing is limited from {full} on"
     return (), (Caution(code="minor-version-compatibility", message=told, backend=case.spec.name),)
+
+
+def _unknown_floor(case: Case, have: str) -> tuple[tuple[Refusal, ...], tuple[Caution, ...]]:
+    if case.policy == "strict":
+        return (_unknown_full(case, have),), ()
+    told = f"the oldest driver for {case.spec.name} is not known"
+    return (), (Caution(code="driver-floor-unknown", message=told, backend=case.spec.name),)
+
+
+def _unknown_full(case: Case, have: str) -> Refusal:
+    """Refuse under the strict policy what cannot be told: from which driver on nothing is limited."""
+    return _too_old(case, have, f"the driver of {case.spec.name}'s own toolkit, which is not known", "policy strict")
 
 
 def _bitsandbytes(case: Case, known: Sequence[Gpu], refusals: list[Refusal], cautions: list[Caution]) -> Library | None:

@@ -131,7 +131,7 @@ def _choose(world: World, asked: _Asked) -> _Choice:
         raise _incompatible(decision)
     found = store.lock_file(wanted.name, world.cwd)
     held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd)) if found else None
-    chosen = plan.variant(decision, wanted, held, machines, python=asked.python)
+    chosen = plan.variant(decision, wanted, held, machines, known, python=asked.python, offline=asked.offline)
     locked = _locked(held, chosen, wanted)
     stale = _stale(world, wanted, known, held, frozen=asked.frozen)
     warnings = (*decision.warnings, *chosen.warnings, *stale)
@@ -148,7 +148,7 @@ def _locked(held: Lock | None, chosen: Plan, wanted: Profile) -> LockedVariant:
             f"`{name}` of `{wanted.name}` is not locked",
             code="variant-not-locked",
             problems=(Problem(message=f"locked: {there}"),),
-            hint=f"envlock lock {wanted.name}",
+            hint=chosen.command,
         )
     return found
 

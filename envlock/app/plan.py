@@ -45,7 +45,7 @@ def run(
         offline=apart,
     )
     locked = _lock(wanted.name, world.cwd)
-    made = plan.variant(decision, wanted, locked, machines, python=python)
+    made = plan.variant(decision, wanted, locked, machines, known, python=python, offline=apart)
     return Planned(plan=_asked(made, backend=backend, python=python))
 
 
