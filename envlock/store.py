@@ -1,13 +1,11 @@
-"""The files envlock reads and writes: bundled data, profiles, locks, settings. Every write is whole or not at all."""
+"""The files envlock reads, and where they are: bundled data, profiles, locks, settings."""
 
 from __future__ import annotations
 
 import difflib
 import errno
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +24,6 @@ __all__ = [
     "read_text",
     "shown",
     "typed",
-    "unwritten",
-    "write",
-    "write_set",
 ]
 
 PACKAGE: Final = Path(__file__).resolve().parent
@@ -134,42 +129,6 @@ def config_table(cwd: Path) -> tuple[Mapping[str, Any], str | None]:
     return {}, None
 
 
-def write(path: Path, data: bytes) -> None:
-    """Replace one file; see `write_set`."""
-    write_set({path: data})
-
-
-def write_set(files: Mapping[Path, bytes | None]) -> None:
-    """Replace several files in this order, and remove those that are None, with their folder once it is empty.
-
-    All are on disk in full before the first one takes its place. Raises `WorldFailed` (`disk-full`, `not-writable`).
-    """
-    made: dict[Path, Path] = {}
-    try:
-        for path, data in files.items():
-            if data is not None:
-                made[path] = _temporary(path, data)
-        for path in files:
-            if path in made:
-                made[path].replace(path)
-            else:
-                _remove(path)
-    except OSError as error:
-        raise unwritten(error) from error
-    finally:
-        for temporary in made.values():
-            with suppress(OSError):
-                temporary.unlink()
-
-
-def unwritten(error: OSError, *, hint: str | None = None) -> WorldFailed:
-    """Return the error for a write that failed: `disk-full`, else `not-writable`."""
-    problem = Problem(message=error.strerror or str(error), file=str(error.filename) if error.filename else None)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return WorldFailed("no space left to write", code="disk-full", problems=(problem,), hint=hint or "df -h .")
-    return WorldFailed("cannot write", code="not-writable", problems=(problem,), hint=hint or "ls -ld .")
-
-
 def _is_file(path: Path) -> bool:
     """Tell whether a file is there; `WorldFailed` where that cannot be seen, lest another file take its place."""
     try:
@@ -215,25 +174,3 @@ def _section(path: Path) -> Section | None:
         problem = Problem(message="wrong type", file=str(path), line=line, key="tool.envlock", expected="a table")
         raise Misuse("the settings are wrong", code="config-invalid", problems=(problem,), hint=WITHOUT)
     return Section(values, {key[2:]: line for key, line in places.items() if key[:2] == ("tool", "envlock")})
-
-
-def _temporary(path: Path, data: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-    except BaseException:
-        temporary.unlink()
-        raise
-    return temporary
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    with suppress(OSError):
-        path.parent.rmdir()

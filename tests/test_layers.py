@@ -53,6 +53,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.index",
             "envlock.sense",
             "envlock.store",
+            "envlock.writing",
             "envlock.interpreters",
             "envlock.generations",
             "envlock.integrity",

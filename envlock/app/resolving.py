@@ -51,8 +51,8 @@ def bench(world: World, python: Path) -> Workbench:
     )
 
 
-def resolve(world: World, task: Task) -> dict[str, LockedVariant]:
-    """Return each variant's answer by its name.
+def resolve(world: World, task: Task) -> tuple[LockedVariant, ...]:
+    """Return each variant's answer, in the order of the task.
 
     If some fail, one error names them all: a failure of the world before a refusal. Raise `Interrupted` on Ctrl-C,
     after every resolver has been ended.
@@ -79,7 +79,7 @@ def resolve(world: World, task: Task) -> dict[str, LockedVariant]:
     finally:
         cancel.set()
         pool.shutdown(cancel_futures=True)
-    return found
+    return tuple(found[variant.name] for variant in task.variants)
 
 
 def _waves(task: Task) -> list[list[Variant]]:

@@ -19,7 +19,7 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envlock import store
+from envlock import writing
 from envlock.engines import uv_binary, uv_failures
 from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
@@ -67,7 +67,7 @@ def resolve(asked: Resolution, bench: Workbench) -> Resolved:
         with tempfile.TemporaryDirectory(prefix="envlock-", ignore_cleanup_errors=True) as folder:
             return _resolve(asked, bench, Path(folder))
     except OSError as error:
-        raise store.unwritten(error, hint=f"TMPDIR=FOLDER {_AGAIN}") from error
+        raise writing.failed(error, hint=f"TMPDIR=FOLDER {_AGAIN}") from error
 
 
 def _resolve(asked: Resolution, bench: Workbench, scratch: Path) -> Resolved:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Ran, Shell
-from tests.servers.index import Index
+from tests.servers.index import Fault, Index
 from tests.servers.wheels import make_wheel
 
 PROFILE = """
@@ -78,7 +80,7 @@ def test_no_room_for_the_question_is_told(project: Shell, tmp_path: Path) -> Non
     error = ran.document["error"]
     assert (ran.code, ran.stderr, error["code"]) == (3, "", "not-writable")
     assert (error["hint"], error["context"][0]["message"]) == ("TMPDIR=FOLDER envlock lock small", "File too large")
-    assert list((tmp_path / "scratch").iterdir()) == []
+    assert [path for path in (tmp_path / "scratch").iterdir() if path.is_dir()] == []
 
 
 def test_a_cache_that_cannot_be_used_is_told_as_what_it_is(project: Shell, tmp_path: Path) -> None:
@@ -91,3 +93,41 @@ def test_a_cache_that_cannot_be_used_is_told_as_what_it_is(project: Shell, tmp_p
     plain = project("lock", "small", UV_CACHE_DIR=str(tmp_path / "file"))
     assert "Traceback" not in plain.stderr
     assert plain.stderr.endswith("\nhint: UV_CACHE_DIR=FOLDER envlock lock small\n")
+
+
+# ---- two at a time ------------------------------------------------------------------------------------------------
+
+
+def test_one_at_a_time_writes_a_lock(project: Shell, index: Index) -> None:
+    index.break_at("/simple/omega/", Fault(kind="stall", value=60))
+    with subprocess.Popen(
+        [*project.argv, "lock", "small"],
+        cwd=project.cwd,
+        env=dict(project.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as first:
+        deadline = time.monotonic() + 60
+        while "/simple/omega/" not in index.requested:
+            assert time.monotonic() < deadline, "nothing was asked of the index"
+            time.sleep(0.05)
+        index.mend()
+        second = project("lock", "small", "--json")
+        error = second.document["error"]
+        assert (second.code, error["code"], error["hint"]) == (3, "lock-busy", "envlock lock small")
+        assert error["context"][0]["file"] == str(project.cwd / "lockfiles" / "small.lock")
+        assert project("lock", "other", "-q").code == 0
+        assert project("lock", "small", "--dry-run", "-q").code == 0
+        assert not (project.cwd / "lockfiles" / "small.lock").exists()
+        first.send_signal(signal.SIGINT)
+        stdout, stderr = first.communicate(timeout=60)
+    assert (first.returncode, stdout) == (130, "")
+    assert "interrupted: the lock of `small` is as it was" in stderr
+    assert project("lock", "small", "-q").code == 0
+    assert sorted(path.name for path in (project.cwd / "lockfiles").iterdir()) == [
+        "other",
+        "other.lock",
+        "small",
+        "small.lock",
+    ]

@@ -108,6 +108,53 @@ def test_a_profile_given_as_a_path_is_locked_like_any_other(world: Worlds, proje
     assert [path.name for path in elsewhere.parent.iterdir()] == ["small.toml"]
 
 
+# ---- what stands beside it ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "edit", [lambda text: text + b"mine==1\n", lambda _: b"\xff", None], ids=["more", "no text", "gone"]
+)
+def test_what_was_edited_by_hand_is_told_and_made_anew(
+    world: Worlds, project: Path, edit: Callable[[bytes], bytes] | None
+) -> None:
+    lock.run(world(), "small")
+    path = project / "lockfiles" / "small" / "cpu-pypi" / "requirements.txt"
+    rendered = path.read_bytes()
+    if edit:
+        path.write_bytes(edit(rendered))
+    else:
+        path.unlink()
+    with pytest.raises(Refused) as refusal:
+        lock.run(world(), "small", mode="check")
+    assert (refusal.value.code, refusal.value.hint) == ("lock-stale", "envlock lock small")
+    assert refusal.value.message == "the lock of `small` is out of date: what stands beside it is not what it says"
+    assert [str(problem) for problem in refusal.value.problems] == [
+        "lockfiles/small/cpu-pypi/requirements.txt: is not what the lock says"
+    ]
+    assert lock.run(world(), "small", mode="dry-run").changed
+    assert lock.run(world(), "small").changed
+    assert path.read_bytes() == rendered
+
+
+def test_a_write_that_was_cut_short_leaves_the_old_lock_in_force(world: Worlds, project: Path) -> None:
+    lock.run(world(), "small")
+    old = there(project)
+    wanted(project, alpha="omega")
+    lock.run(world(), "small")
+    new = there(project)
+    assert new.keys() == old.keys()
+    # What stands there when the writer was killed just before it came to the lock.
+    (project / "lockfiles" / "small.lock").write_text(old["small.lock"])
+    with pytest.raises(Refused) as refusal:
+        lock.run(world(), "small", mode="check")
+    assert [problem.key or problem.file for problem in refusal.value.problems] == [
+        "profile",
+        "lockfiles/small/cpu-pypi/requirements.txt",
+    ]
+    assert lock.run(world(), "small").changed
+    assert there(project) == new
+
+
 # ---- what goes with a variant ---------------------------------------------------------------------------------------
 
 

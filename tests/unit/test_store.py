@@ -1,13 +1,9 @@
-"""Files are found where people look for them, read as text or refused, and written whole or not at all."""
+"""Files are found where people look for them, and read as text or refused."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import stat
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -257,105 +253,3 @@ def test_a_project_file_that_cannot_be_used(tmp_path: Path, text: str, line: int
     (problem,) = caught.value.problems
     assert (caught.value.code, caught.value.hint) == ("config-invalid", "envlock --no-config detect")
     assert (problem.file, problem.line, problem.expected) == (str(file), line, expected)
-
-
-# ---- writing ------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_is_made_with_its_folders_and_keeps_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / "c.lock"
-    store.write(path, b"one")
-    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"one", 0o644)
-    path.chmod(0o600)
-    store.write(path, b"two")
-    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"two", 0o600)
-    assert [one.name for one in path.parent.iterdir()] == ["c.lock"]
-
-
-def test_several_files_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:
-    old, blocked = put(tmp_path / "a.lock", "old"), put(tmp_path / "file")
-    with pytest.raises(WorldFailed) as caught:
-        store.write_set({old: b"new", blocked / "b.lock": b"new"})
-    assert (caught.value.code, len(caught.value.problems)) == ("not-writable", 1)
-    assert old.read_text(encoding="utf-8") == "old"
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.lock", "file"]
-
-
-def test_a_folder_in_the_place_of_a_file_stays(tmp_path: Path) -> None:
-    (tmp_path / "a.lock").mkdir()
-    with pytest.raises(WorldFailed) as caught:
-        store.write(tmp_path / "a.lock", b"new")
-    assert caught.value.code == "not-writable"
-    assert [one.name for one in tmp_path.iterdir()] == ["a.lock"]
-
-
-def test_a_folder_that_may_not_be_written_to(common: Path) -> None:
-    old = put(common / "a.lock", "old")
-    common.chmod(0o555)
-    with unprivileged(), pytest.raises(WorldFailed) as caught:
-        store.write_set({old: b"new", common / "b.lock": b"new"})
-    (problem,) = caught.value.problems
-    assert (caught.value.code, caught.value.exit, problem.message) == ("not-writable", 3, "Permission denied")
-    assert [one.name for one in common.iterdir()] == ["a.lock"]
-    assert old.read_text(encoding="utf-8") == "old"
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from envlock import store
-
-class Files(dict):
-    def items(self):
-        for number, item in enumerate(super().items()):
-            if number == int(sys.argv[2]):
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield item
-
-folder = Path(sys.argv[1])
-store.write_set(Files({folder / "a.lock": b"new a" * 100000, folder / "b.lock": b"new b", folder / "c.lock": b"new c"}))
-"""
-
-
-@pytest.mark.parametrize("written", [0, 1, 2])
-def test_killed_half_way_the_old_files_stand(tmp_path: Path, written: int) -> None:
-    old = {put(tmp_path / f"{name}.lock", f"old {name}"): f"old {name}" for name in ("a", "b")}
-    arguments = [sys.executable, "-c", KILLED, str(tmp_path), str(written)]
-    done = subprocess.run(arguments, cwd=ROOT, check=False, timeout=60)
-    assert done.returncode == -signal.SIGKILL
-    assert {path: path.read_text(encoding="utf-8") for path in old} == old
-    assert not (tmp_path / "c.lock").exists()
-
-
-UNFINISHED = """
-import resource, signal, sys
-from pathlib import Path
-from envlock import store
-from envlock.errors import WorldFailed
-
-folder, limit = Path(sys.argv[1]), int(sys.argv[2])
-(folder / "a.lock").write_text("old")
-if limit:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-try:
-    store.write_set({folder / "b.lock": b"small", folder / "a.lock": b"new" * 1000000})
-except WorldFailed as error:
-    print(error.code, error.problems[0].message, sep=": ")
-print(*(path.name for path in folder.iterdir()), (folder / "a.lock").read_text())
-"""
-
-
-def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", UNFINISHED, str(tmp_path), "1000"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "not-writable: File too large\na.lock old\n"
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
-    small = 'mount -t tmpfs -o size=1m x "$0" || exit 77; exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", small, str(tmp_path), sys.executable, "-c", UNFINISHED, str(tmp_path), "0"]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
-    if done.returncode in (1, 77):
-        pytest.skip("this machine lets nobody mount a small disk")
-    assert done.stdout == "disk-full: No space left on device\na.lock old\n", done.stderr
