@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,12 +30,13 @@ _REBUILD: Final = "sudo dkms autoinstall && sudo modprobe nvidia"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One comparison; `plan` and `install` are commands."""
+    """One comparison; `gpu_drivers` are floors by compute capability, `plan` and `install` are commands."""
 
     was: HostFacts
     now: HostFacts
     floors: Floors
     variant: str
+    gpu_drivers: Mapping[str, str]
     plan: str
     install: str
 
@@ -51,15 +52,17 @@ def compare(
     *,
     floors: Floors,
     variant: str,
-    plan: str = "envlock plan PROFILE",
-    install: str = "envlock install PROFILE",
+    gpu_drivers: Mapping[str, str],
+    plan: str,
+    install: str,
 ) -> tuple[Check, ...]:
     """Return one check for each part of the machine in the order of `checks.DRIFT`; `was` is the day of the install.
 
-    `plan` and `install` are the commands that choose and install anew. A part that is gone because an earlier one
-    failed is a `skip` that names it.
+    `gpu_drivers` maps a compute capability to the oldest Linux driver that knows such a GPU; `plan` and `install` are
+    the commands that choose and install anew. A part that is gone because an earlier one failed is a `skip` that
+    names it.
     """
-    case = _Case(was=was, now=now, floors=floors, variant=variant, plan=plan, install=install)
+    case = _Case(was=was, now=now, floors=floors, variant=variant, gpu_drivers=gpu_drivers, plan=plan, install=install)
     container, kernel = _container(case), _kernel(case)
     loss = _failed(container) or _failed(kernel)
     driver = _driver(case, loss)
@@ -156,16 +159,25 @@ def _driver(case: _Case, loss: str | None) -> Check:
             return Check(id="drift.driver", status="pass", message="none, as at install: no GPU can be used here")
         message, fix = f"{was} → none: the driver is gone", _LOAD if case.now.pci_gpus else _DETECT
         return _lost(Check(id="drift.driver", status="fail", have="none", want=was, message=message, fix=fix), loss)
-    windows = case.now.driver is not None and case.now.driver.numbering == "windows"
-    floor = case.floors.driver_windows if windows else case.floors.driver
+    who, floor = _floor(case)
     want = f">= {floor}" if floor else None
     if floor and _older(now, floor):
-        message = f"{_step(was, now)}: {case.variant} needs at least {floor}"
+        message = f"{_step(was, now)}: {who} needs at least {floor}"
         return Check(id="drift.driver", status="fail", have=now, want=want, message=message, fix=case.install)
-    if was and _older(now, was):
-        message = f"{was} → {now}: older than at install, still at or above the floor {_or_none(floor)}"
+    if was and was != now and (floor is None or _older(now, was)):
+        held = f"older than at install, still at or above the floor {floor}"
+        message = f"{was} → {now}: " + (held if floor else f"from which driver on {case.variant} runs is not known")
         return Check(id="drift.driver", status="warn", have=now, want=want, message=message, fix=case.plan)
     return _moved("drift.driver", was, now, floor=floor)
+
+
+def _floor(case: _Case) -> tuple[str, str | None]:
+    """Return the highest floor and whose it is: the variant's, or a GPU's own, which has Linux numbers only."""
+    if case.now.driver is not None and case.now.driver.numbering == "windows":
+        return case.variant, case.floors.driver_windows
+    own = {gpu.name: case.gpu_drivers.get(gpu.compute_capability or "") for gpu in case.now.gpus}
+    known = [(who, floor) for who, floor in ((case.variant, case.floors.driver), *own.items()) if floor]
+    return max(known, key=lambda row: Version(row[1]), default=(case.variant, None))
 
 
 def _number(driver: Driver | None) -> str | None:

@@ -157,11 +157,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The decision carried to a variant: `locked` says whether the lock holds it; sizes in bytes, None if unknown."""
+    """The decision carried to a variant: `locked` says whether the lock holds it; sizes in bytes, None if unknown.
+
+    `torch` is the version that is locked, else pinned; None where there is none.
+    """
 
     decision: Decision
     variant: Variant | None
     locked: bool
+    torch: str | None = None
     packages: int | None = None
     download: int | None = None
     warnings: tuple[Caution, ...] = ()

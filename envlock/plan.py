@@ -59,6 +59,7 @@ def variant(
         decision=decision,
         variant=found,
         locked=True,
+        torch=next((each.version for each in packages if each.name == "torch"), None),
         packages=len(packages),
         download=_download(packages, found, hosts),
         command=f"envlock install {_named(profile)}",
@@ -118,7 +119,9 @@ def _unlocked(decision: Decision, profile: Profile, candidates: Sequence[Variant
         told += f"; {instead.name} fits too, and is locked"
         command = f"envlock install {_named(profile)} --backend {instead.backend}"
     caution = Caution(code="variant-not-locked", message=told, backend=decision.backend)
-    return Plan(decision=decision, variant=candidates[0], locked=False, warnings=(caution,), command=command)
+    missing = candidates[0]
+    torch = request.pin(request.spec_of(profile, missing.backend), "torch")
+    return Plan(decision=decision, variant=missing, locked=False, torch=torch, warnings=(caution,), command=command)
 
 
 def _download(packages: Sequence[LockedPackage], wanted: Variant, hosts: Sequence[HostFacts]) -> int | None:

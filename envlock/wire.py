@@ -93,6 +93,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "variant": variant.name if variant else None,
         "backend": decision.backend,
         "source": variant.source if variant else None,
+        "torch": plan.torch,
         "python": variant.python if variant else None,
         "platform": variant.platform if variant else None,
         "policy": decision.policy,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from envlock import checks, drift, generations, hashes, integrity, record, store
+from envlock import checks, drift, facts, generations, hashes, integrity, record, store
 from envlock.app import detect
 from envlock.app.world import World
 from envlock.checks import Selection
@@ -223,10 +223,18 @@ def _ids(group: str) -> tuple[str, ...]:
 
 def _drift(world: World, order: _Order) -> Iterable[Check]:
     world.reporter.stage("Comparing this machine with the day of the install")
-    (now,) = (order.host,) if order.host else detect.hosts(world)
+    known = facts.parse(store.facts_texts())
+    (now,) = (order.host,) if order.host else detect.hosts(world, known=known)
+    capabilities = {gpu.compute_capability for gpu in now.gpus if gpu.compute_capability}
     kept = order.record
     return drift.compare(
-        kept.host, now, floors=kept.floors, variant=kept.variant, plan=order.plan, install=order.install
+        kept.host,
+        now,
+        floors=kept.floors,
+        variant=kept.variant,
+        gpu_drivers={each: row.linux for each in capabilities if (row := known.gpu_driver(each))},
+        plan=order.plan,
+        install=order.install,
     )
 
 

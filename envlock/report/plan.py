@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from envlock import model
-from envlock.model import Decision, Plan, Planned, Refusal
+from envlock.model import Decision, Plan, Planned, Refusal, Variant
 from envlock.report.canvas import MARKS, Canvas, Cell, Span, size
 
 __all__ = ["draw"]
@@ -53,8 +53,7 @@ def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
     canvas.line((decision.profile, "bold"), " → ", (chosen, "bold green"))
     facts = []
     if variant:
-        origin = "PyPI's own build" if variant.source == "pypi" else f"the {variant.backend} index of PyTorch"
-        facts = [f"torch from {origin}", f"Python {variant.python}", variant.platform]
+        facts = [*_torch(plan, variant), f"Python {variant.python}", variant.platform]
     if decision.precision:
         facts.append(f"trains in {decision.precision}")
     if verbose:
@@ -63,6 +62,13 @@ def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
     if plan.packages is not None:
         download = f", {size(plan.download)} to download" if plan.download is not None else ""
         canvas.line(f"{plan.packages} packages{download}", indent=2)
+
+
+def _torch(plan: Plan, variant: Variant) -> list[str]:
+    if plan.torch is None:
+        return []
+    origin = "PyPI's own build" if variant.source == "pypi" else f"the {variant.backend} index of PyTorch"
+    return [f"torch {plan.torch} from {origin}"]
 
 
 def _table(canvas: Canvas, decision: Decision) -> None:

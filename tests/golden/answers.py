@@ -155,6 +155,7 @@ CHOSEN = Planned(
         ),
         variant=Variant(name="cu121-pypi", backend="cu121", source="pypi", python="3.10", platform="linux-x86_64"),
         locked=True,
+        torch="2.4.1",
         packages=75,
         download=2_812_345_678,
         command="envlock install gemma-qlora",

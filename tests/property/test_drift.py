@@ -46,7 +46,8 @@ def _dotted(number: tuple[int, int, int]) -> str:
 
 
 def _compare(was: HostFacts, now: HostFacts, floors: Floors) -> dict[str, Check]:
-    return {check.id.partition(".")[2]: check for check in drift.compare(was, now, floors=floors, variant="cu121")}
+    found = drift.compare(was, now, floors=floors, variant="cu121", gpu_drivers={}, plan="plan", install="install")
+    return {check.id.partition(".")[2]: check for check in found}
 
 
 @given(HOSTS, HOSTS, FLOORS)

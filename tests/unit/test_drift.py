@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -57,6 +57,7 @@ class Pair:
     says: dict[str, str] = field(default_factory=dict)
     fixes: dict[str, str] = field(default_factory=dict)
     floors: Floors = CU121
+    gpu_drivers: dict[str, str] = field(default_factory=dict)
 
 
 PAIRS = (
@@ -210,6 +211,29 @@ PAIRS = (
         {"driver": "fail"},
         {"driver": "needs at least 527.41"},
     ),
+    Pair(
+        "a driver above the variant's floor and below its GPU's",
+        host(driver=driver("570.124.06"), gpus=(RTX_5090,)),
+        host(driver=driver("565.57.01"), gpus=(RTX_5090,)),
+        {"driver": "fail"},
+        {"driver": "NVIDIA GeForce RTX 5090 needs at least 570.26"},
+        floors=replace(CU121, sm=("12.0",)),
+        gpu_drivers={"12.0": "570.26"},
+    ),
+    Pair(
+        "a floor that is not known holds nothing",
+        host(wsl=True, driver=Driver(version="580.88", numbering="windows")),
+        host(wsl=True, driver=Driver(version="581.15", numbering="windows")),
+        {"driver": "warn"},
+        {"driver": "580.88 → 581.15: from which driver on cu121 runs is not known"},
+        floors=replace(CU121, driver_windows=None),
+    ),
+    Pair(
+        "a floor that is not known, and nothing moved",
+        host(wsl=True, driver=Driver(version="580.88", numbering="windows")),
+        host(wsl=True, driver=Driver(version="580.88", numbering="windows")),
+        floors=replace(CU121, driver_windows=None),
+    ),
     Pair("a CPU variant does not ask for drivers", host(), bare(), floors=CPU),
     Pair("a CPU variant does not ask for GPUs", host(), host(gpus=(K80,)), floors=CPU),
     Pair("a CPU variant has a glibc floor", bare(), bare(glibc="2.17"), {"glibc": "fail"}, floors=CPU),
@@ -223,6 +247,7 @@ def compared(pair: Pair) -> dict[str, Check]:
         pair.now,
         floors=pair.floors,
         variant="cu121",
+        gpu_drivers=pair.gpu_drivers,
         plan="envlock plan gemma",
         install="envlock install gemma",
     )
