@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from envlock.errors import EnvlockError
+
 Source: TypeAlias = Literal["index", "pypi"]
 Policy: TypeAlias = Literal["minor-version", "strict"]
 Precision: TypeAlias = Literal["bf16", "fp16", "fp32"]
@@ -331,9 +333,10 @@ class Locked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedAll:
-    """`envlock lock`: one row for each profile that was named."""
+    """`envlock lock`: one row for each profile that was done; `failure` is why the others were not."""
 
     locks: tuple[Locked, ...]
+    failure: EnvlockError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

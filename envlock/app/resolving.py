@@ -161,7 +161,7 @@ def _together(task: Task, failed: Mapping[str, BaseException]) -> BaseException:
     name, first = min(ours.items(), key=lambda row: not isinstance(row[1], WorldFailed))
     problems = tuple(replace(problem, key=of) for of, error in ours.items() for problem in error.problems)
     named = ", ".join([name, *(other for other in ours if other != name)])
-    message = f"nothing was written: `{task.profile.name}` cannot be locked for {named}: {first.message}"
+    message = f"`{task.profile.name}` cannot be locked for {named}, and stays as it was: {first.message}"
     hint = (first.hint or "envlock lock PROFILE").replace("PROFILE", task.profile.name)
     return type(first)(message, code=first.code, problems=problems, hint=hint)
 

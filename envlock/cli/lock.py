@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from envlock.app import lock
 from envlock.app.world import World
 from envlock.cli.arguments import Parser, choice
-from envlock.errors import Misuse, Problem, Refused
+from envlock.errors import EnvlockError, Misuse, Problem, Refused
 from envlock.model import Locked, LockedAll
 
 __all__ = ["EXAMPLE", "options", "run"]
@@ -41,45 +42,62 @@ def options(parser: Parser) -> None:
 
 
 def run(arguments: Namespace, world: World) -> LockedAll:
-    """Lock each profile in turn; the first that fails ends it, those before it are written. `--check` sees them all."""
+    """Lock each profile in turn; the first that fails ends it, those before it are written. `--check` sees them all.
+
+    Where some were done and some not, both are in the answer; where none was, the failure is raised.
+    """
     moves = arguments.upgrade or arguments.upgrade_package
     if arguments.check and (arguments.dry_run or moves):
         other = "--dry-run" if arguments.dry_run else "--upgrade"
         raise Misuse(f"`--check` and `{other}` cannot both be said", code="usage", hint="envlock lock --help")
-    if arguments.check:
-        return LockedAll(locks=_checked(arguments.profiles, world))
-    locks = tuple(
-        lock.run(
-            world,
-            name,
-            mode="dry-run" if arguments.dry_run else "write",
-            upgrade=arguments.upgrade,
-            upgrade_packages=tuple(arguments.upgrade_package),
-        )
-        for name in arguments.profiles
+    answer = _checked(arguments.profiles, world) if arguments.check else _locked(arguments, world)
+    if answer.failure and not answer.locks:
+        raise answer.failure
+    return answer
+
+
+def _locked(arguments: Namespace, world: World) -> LockedAll:
+    asked = partial(
+        lock.run,
+        world,
+        mode="dry-run" if arguments.dry_run else "write",
+        upgrade=arguments.upgrade,
+        upgrade_packages=arguments.upgrade_package,
     )
-    return LockedAll(locks=locks)
+    done: list[Locked] = []
+    for name in arguments.profiles:
+        outcome = _outcome(asked, name)
+        if not isinstance(outcome, Locked):
+            return LockedAll(locks=tuple(done), failure=outcome)
+        done.append(outcome)
+    return LockedAll(locks=tuple(done))
 
 
-def _checked(names: Sequence[str], world: World) -> tuple[Locked, ...]:
-    outcomes = {name: _check(name, world) for name in names}
-    stale = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Refused)}
-    if not stale:
-        return tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Locked))
-    first = next(iter(stale.values()))
-    if len(stale) == 1:
-        raise first
+def _checked(names: Sequence[str], world: World) -> LockedAll:
+    asked = partial(lock.run, world, mode="check")
+    outcomes = [(name, _outcome(asked, name)) for name in names]
+    current = tuple(outcome for _, outcome in outcomes if isinstance(outcome, Locked))
+    failed = {name: outcome for name, outcome in outcomes if not isinstance(outcome, Locked)}
+    return LockedAll(locks=current, failure=_together(failed, of=len(names)) if failed else None)
+
+
+def _outcome(asked: Callable[[str], Locked], name: str) -> Locked | EnvlockError:
+    try:
+        return asked(name)
+    except EnvlockError as error:
+        return error
+
+
+def _together(failed: Mapping[str, EnvlockError], *, of: int) -> EnvlockError:
+    """Return one error for all: a lock that cannot be judged goes before one that is not current."""
+    first = min(failed.values(), key=lambda error: isinstance(error, Refused))
+    if len(failed) == 1:
+        return first
     problems = tuple(
         problem
-        for name, outcome in stale.items()
-        for problem in (outcome.problems or (Problem(message=outcome.message, file=name),))
+        for name, error in failed.items()
+        for problem in (error.problems or (Problem(message=error.message, file=name),))
     )
-    message = f"{len(stale)} of {len(outcomes)} locks are not current"
-    raise Refused(message, code=first.code, problems=problems, hint=f"envlock lock {' '.join(stale)}")
-
-
-def _check(name: str, world: World) -> Locked | Refused:
-    try:
-        return lock.run(world, name, mode="check")
-    except Refused as refused:
-        return refused
+    hint = f"envlock lock {' '.join(failed)}" if isinstance(first, Refused) else first.hint
+    message = f"{len(failed)} of {of} locks cannot be called current"
+    return type(first)(message, code=first.code, problems=problems, hint=hint)

@@ -11,8 +11,10 @@ __all__ = ["judge"]
 def judge(answer: Answer) -> EnvlockError | None:
     """Return the error that stands beside the answer, or None where the answer is yes."""
     match answer:
-        case Detected() | Listed() | LockedAll():
+        case Detected() | Listed():
             return None
+        case LockedAll():
+            return answer.failure
         case Planned():
             return _planned(answer)
         case Installed():

@@ -95,6 +95,53 @@ def test_a_cache_that_cannot_be_used_is_told_as_what_it_is(project: Shell, tmp_p
     assert plain.stderr.endswith("\nhint: UV_CACHE_DIR=FOLDER envlock lock small\n")
 
 
+# ---- several profiles -----------------------------------------------------------------------------------------------
+
+
+def test_what_was_locked_before_a_failure_is_told_beside_it(project: Shell) -> None:
+    profile(project, "other", "alpha==9")
+    ran = project("lock", "small", "other", "small", "--json")
+    document = ran.document
+    assert (ran.code, ran.stderr, document["error"]["code"]) == (1, "", "unsatisfiable")
+    assert document["error"]["message"].startswith("`other` cannot be locked for cpu-pypi, and stays as it was: ")
+    assert [(row["profile"], row["changed"]) for row in document["result"]["locks"]] == [("small", True)]
+    plain = project("lock", "small", "other")
+    assert plain.stdout.startswith("small  unchanged: lockfiles/small.lock, 1 variant")
+    assert "error: `other` cannot be locked" in plain.stderr
+    assert plain.code == 1
+
+
+def test_where_nothing_was_locked_there_is_no_result(project: Shell) -> None:
+    profile(project, "other", "alpha==9")
+    document = project("lock", "other", "small", "--json").document
+    assert (document["exit"], document["result"], document["error"]["code"]) == (1, None, "unsatisfiable")
+    assert not (project.cwd / "lockfiles").exists()
+
+
+def test_a_check_looks_at_all_and_tells_those_that_are_current(project: Shell) -> None:
+    assert project("lock", "small", "-q").code == 0
+    document = project("lock", "other", "small", "--check", "--json").document
+    assert (document["exit"], document["error"]["code"]) == (1, "lock-missing")
+    assert [row["profile"] for row in document["result"]["locks"]] == ["small"]
+    profile(project, "small", "omega")
+    document = project("lock", "other", "small", "--check", "--json").document
+    assert (document["exit"], document["result"], document["error"]["code"]) == (1, None, "lock-missing")
+    assert document["error"]["message"] == "2 of 2 locks cannot be called current"
+    assert document["error"]["hint"] == "envlock lock other small"
+    assert [(problem["file"], problem["key"]) for problem in document["error"]["context"]] == [
+        ("other", None),
+        (None, "profile"),
+    ]
+
+
+def test_a_lock_that_cannot_be_judged_goes_before_one_that_is_not_current(project: Shell) -> None:
+    project.write("lockfiles/small.lock", "schema = 1")
+    document = project("lock", "other", "small", "--check", "--json").document
+    assert (document["exit"], document["result"], document["error"]["code"]) == (2, None, "lock-invalid")
+    assert document["error"]["hint"] == "envlock lock small"
+    assert {problem["file"] for problem in document["error"]["context"]} == {"other", "lockfiles/small.lock"}
+
+
 # ---- two at a time ------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envlock.errors import Problem, WorldFailed
 from envlock.model import (
     Answer,
     BackendSpec,
@@ -232,6 +233,12 @@ CURRENT = Locked(
     variants=("cu124-pypi",),
     absent={},
 )
+BUSY = WorldFailed(
+    "another envlock is at work on this lock",
+    code="lock-busy",
+    problems=(Problem(message="is being written", file="/home/me/lockfiles/qwen2.5.lock"),),
+    hint="envlock lock qwen2.5",
+)
 
 CHECKS = (
     Check(id="drift.driver", status="pass", have="535.104.05", want="535.104.05"),
@@ -349,6 +356,7 @@ ANSWERS: dict[str, Answer] = {
     "plan-refused": REFUSED,
     "lock-written": LockedAll(locks=(WRITTEN,)),
     "lock-dry-run": LockedAll(locks=(replace(WRITTEN, mode="dry-run"), replace(SAME, mode="write"))),
+    "lock-partly": LockedAll(locks=(WRITTEN,), failure=BUSY),
     "lock-check": LockedAll(locks=(SAME, CURRENT)),
     "install-cpu": INSTALLED,
     "install-not-switched": NOT_SWITCHED,
