@@ -1,7 +1,7 @@
 """Start programs: the only module that does.
 
-A child runs in its own process group; on a time-out or an interrupt the whole group is terminated, then killed.
-Both pipes are drained at once, so a child that writes megabytes to stderr cannot block.
+A child runs in its own process group and gets no input; on a time-out or an interrupt the whole group is terminated,
+then killed. Both pipes are drained at once, so a child that writes megabytes to stderr cannot block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import TypeAlias
 
 __all__ = ["Command", "Completed", "Runner", "run"]
 
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 3.0  # to end after SIGTERM
+KILLED_SECONDS = 1.0  # for the pipes to close after SIGKILL
 WATCH_SECONDS = 0.05  # how soon a cancelled command is noticed
 
 
@@ -35,7 +36,6 @@ class Command:
     env: Mapping[str, str]
     cwd: Path | None = None
     timeout: float | None = None
-    stdin: str | None = None
     cancel: threading.Event | None = None
 
 
@@ -60,7 +60,7 @@ def run(command: Command) -> Completed:
             command.argv,
             env=dict(command.env),
             cwd=command.cwd,
-            stdin=subprocess.PIPE if command.stdin is not None else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -75,7 +75,8 @@ def run(command: Command) -> Completed:
     except subprocess.TimeoutExpired:
         late = command.cancel is None or not command.cancel.is_set()
         stdout, stderr = _end(child)
-        return Completed(argv=command.argv, code=child.returncode, stdout=stdout, stderr=stderr, timed_out=late)
+        code = -signal.SIGKILL if child.returncode is None else child.returncode
+        return Completed(argv=command.argv, code=code, stdout=stdout, stderr=stderr, timed_out=late)
     except BaseException:
         _end(child)
         raise
@@ -85,21 +86,32 @@ def run(command: Command) -> Completed:
 def _communicate(child: subprocess.Popen[str], command: Command) -> tuple[str, str]:
     """Return both outputs at the end; raise `TimeoutExpired` at the limit, or soon after `cancel` is set."""
     if command.cancel is None:
-        return child.communicate(command.stdin, timeout=command.timeout)
+        return child.communicate(timeout=command.timeout)
     limit = time.monotonic() + command.timeout if command.timeout is not None else math.inf
     while time.monotonic() < limit and not command.cancel.is_set():
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.communicate(command.stdin, timeout=WATCH_SECONDS)
+            return child.communicate(timeout=WATCH_SECONDS)
     raise subprocess.TimeoutExpired(command.argv, command.timeout or 0.0)
 
 
 def _end(child: subprocess.Popen[str]) -> tuple[str, str]:
+    """End the group and return what it said. Who left it, or waits where no signal reaches, is not waited for."""
     _signal(child, signal.SIGTERM)
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         return child.communicate(timeout=GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        _signal(child, signal.SIGKILL)
-        return child.communicate()
+    _signal(child, signal.SIGKILL)
+    try:
+        return child.communicate(timeout=KILLED_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        child.poll()
+        for pipe in (child.stdout, child.stderr):
+            if pipe:
+                pipe.close()
+        return _text(error.stdout), _text(error.stderr)
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace")
 
 
 def _signal(child: subprocess.Popen[str], number: signal.Signals) -> None:
