@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -47,8 +48,7 @@ def read_text(path: Path, *, what: str = "file") -> str:
         problem = Problem(message="no such file", file=str(path))
         raise Misuse(f"the {what} is not there", code="file-missing", problems=(problem,)) from error
     except OSError as error:
-        problem = Problem(message=error.strerror or str(error), file=str(path))
-        raise WorldFailed(f"cannot read the {what}", code="file-unreadable", problems=(problem,)) from error
+        raise _unreadable(error, path, f"cannot read the {what}") from error
 
 
 def content(path: Path) -> bytes | None:
@@ -56,8 +56,7 @@ def content(path: Path) -> bytes | None:
     try:
         return path.read_bytes() if _is_file(path) else None
     except OSError as error:
-        problem = Problem(message=error.strerror or str(error), file=str(path))
-        raise WorldFailed("cannot read a file", code="file-unreadable", problems=(problem,)) from error
+        raise _unreadable(error, path, "cannot read a file") from error
 
 
 def shown(path: Path, cwd: Path) -> str:
@@ -136,8 +135,12 @@ def _is_file(path: Path) -> bool:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return False
-        problem = Problem(message=error.strerror or str(error), file=str(path))
-        raise WorldFailed("cannot look for a file", code="file-unreadable", problems=(problem,)) from error
+        raise _unreadable(error, path, "cannot look for a file") from error
+
+
+def _unreadable(error: OSError, path: Path, message: str) -> WorldFailed:
+    problem = Problem(message=error.strerror or str(error), file=str(path))
+    return WorldFailed(message, code="file-unreadable", problems=(problem,), hint=f"ls -ld {shlex.quote(str(path))}")
 
 
 def _folders(kind: str, cwd: Path) -> Iterator[Path]:

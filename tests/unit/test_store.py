@@ -145,6 +145,7 @@ def test_a_folder_that_hides_its_profiles_is_told(common: Path) -> None:
         store.profile_file("gemma-qlora", common)
     (problem,) = caught.value.problems
     assert (caught.value.code, problem.message) == ("file-unreadable", "Permission denied")
+    assert caught.value.hint == f"ls -ld {common}/profiles/gemma-qlora.toml"
 
 
 @pytest.mark.parametrize(("place", "says"), [("a/b.toml", "a/b.toml"), ("../b.toml", "../b.toml"), (".", ".")])
