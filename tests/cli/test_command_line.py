@@ -215,19 +215,3 @@ def _writer(fifo: Path) -> int | None:
         return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return None
-
-
-@pytest.mark.parametrize(("arguments", "limit"), [(("--help",), 0.150), (("plan", "gemma-qlora"), 0.300)])
-def test_a_start_is_quick(shell: Shell, arguments: tuple[str, ...], limit: float) -> None:
-    host = shell.write("host.json", json.dumps(HOST))
-    flags = ("--host", host) if "plan" in arguments else ()
-
-    def seconds(*argv: str) -> float:
-        start = time.perf_counter()
-        subprocess.run(argv, cwd=shell.cwd, env=dict(shell.environ), capture_output=True, check=True)
-        return time.perf_counter() - start
-
-    # Against a bare interpreter, best of several, so that a busy machine slows both sides.
-    bare = min(seconds(sys.executable, "-c", "") for _ in range(5))
-    mine = min(seconds(*shell.argv, *arguments, *flags) for _ in range(5))
-    assert mine - bare < limit
