@@ -175,8 +175,8 @@ def _floor(case: _Case) -> tuple[str, str | None]:
     """Return the highest floor and whose it is: the variant's, or a GPU's own, which has Linux numbers only."""
     if case.now.driver is not None and case.now.driver.numbering == "windows":
         return case.variant, case.floors.driver_windows
-    own = {gpu.name: case.gpu_drivers.get(gpu.compute_capability or "") for gpu in case.now.gpus}
-    known = [(who, floor) for who, floor in ((case.variant, case.floors.driver), *own.items()) if floor]
+    own = ((gpu.name, case.gpu_drivers.get(gpu.compute_capability or "")) for gpu in case.now.gpus)
+    known = [(who, floor) for who, floor in ((case.variant, case.floors.driver), *own) if floor]
     return max(known, key=lambda row: Version(row[1]), default=(case.variant, None))
 
 

@@ -187,13 +187,13 @@ def _too_old(case: Case, have: str, need: str, source: str) -> Refusal:
 
 def _below_gpu_floors(case: Case, have: str) -> Iterator[Refusal]:
     floors = {
-        each.name: row
+        (each.name, row.linux, row.source)
         for each in case.host.gpus
         if each.compute_capability and (row := case.facts.gpu_driver(each.compute_capability))
     }
-    for name, row in sorted(floors.items()):
-        if Version(have) < Version(row.linux):
-            yield _too_old(case, have, f"{row.linux} for {name}", row.source)
+    for name, floor, source in sorted(floors):
+        if Version(have) < Version(floor):
+            yield _too_old(case, have, f"{floor} for {name}", source)
 
 
 def _toolkit(case: Case, have: str, *, windows: bool) -> tuple[tuple[Refusal, ...], tuple[Caution, ...]]:

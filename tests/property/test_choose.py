@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
@@ -14,7 +15,8 @@ from envlock.rules import Case
 
 KNOWN = facts.parse(store.facts_texts())
 SHIPPED = sorted((store.PACKAGE.parent / "profiles").glob("*.toml"))
-PROFILES = st.sampled_from([profile.parse(path.read_text(encoding="utf-8"), path.name) for path in SHIPPED])
+EVERY = [profile.parse(path.read_text(encoding="utf-8"), path.name) for path in SHIPPED]
+PROFILES = st.sampled_from(EVERY)
 POLICIES = st.sampled_from(["minor-version", "strict"])
 
 GPUS = st.builds(
@@ -89,6 +91,12 @@ def test_one_gpu_more_never_adds_a_backend(wanted: Profile, host: HostFacts, gpu
     assert fitting(decide(wanted, more, policy)) <= fitting(decide(wanted, host, policy))
 
 
+TWINS = HostFacts(
+    driver=Driver(version="300.1"),
+    gpus=(Gpu(name="A", compute_capability="8.9"), Gpu(name="A", compute_capability="9.0")),
+)
+
+
 @given(PROFILES, HOSTS, st.randoms(use_true_random=False))
 def test_the_order_of_the_gpus_does_not_matter(wanted: Profile, host: HostFacts, random: object) -> None:
     turned = list(host.gpus)
@@ -97,3 +105,10 @@ def test_the_order_of_the_gpus_does_not_matter(wanted: Profile, host: HostFacts,
     assert (one.backend, one.eligible, one.precision) == (other.backend, other.eligible, other.precision)
     assert set(one.refused) == set(other.refused)
     assert set(one.warnings) == set(other.warnings)
+
+
+@pytest.mark.parametrize("policy", ["minor-version", "strict"])
+def test_two_gpus_of_one_name_are_two(policy: Policy) -> None:
+    for wanted in EVERY:
+        one, other = decide(wanted, TWINS, policy), decide(wanted, replace(TWINS, gpus=TWINS.gpus[::-1]), policy)
+        assert set(one.refused) == set(other.refused)

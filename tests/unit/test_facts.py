@@ -106,6 +106,10 @@ def test_a_version_is_the_same_however_it_is_written(version: str) -> None:
     assert KNOWN.torch_sm(version, "cu118") == KNOWN.torch_sm("2.4.0", "cu118") is not None
 
 
+def test_a_gpu_is_known_by_its_name() -> None:
+    assert KNOWN.gpu_capabilities["A100"] == "8.0"
+
+
 def test_what_is_not_known_is_none() -> None:
     assert KNOWN.torch("1.0") is None
     assert KNOWN.torch_sm("2.4.1", "cu100") is None
