@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import io
-import sys
 import tarfile
 import zipfile
-from typing import Any, Final
+import zlib
+from typing import Final
 
 from packaging.requirements import Requirement
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from envlock import lines
 
 __all__ = ["build_requires"]
 
 # PEP 517 lets setuptools build what says nothing; before 70.1 setuptools needed wheel for that.
 _LEGACY: Final = ("setuptools", "wheel")
+# What zipfile and tarfile raise for bytes that were damaged, or that need what this Python was built without.
+_DAMAGED: Final = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, LookupError)
 
 
 def build_requires(raw: bytes) -> tuple[str, ...]:
@@ -26,8 +25,16 @@ def build_requires(raw: bytes) -> tuple[str, ...]:
 
     `ValueError` for bytes that are no archive, or a pyproject.toml that breaks PEP 518.
     """
-    text = _pyproject(raw)
-    table: dict[str, Any] = tomllib.loads(text).get("build-system", {}) if text is not None else {}
+    try:
+        text = _pyproject(raw)
+    except _DAMAGED as error:
+        raise ValueError(f"no archive: {error}") from error
+    document = lines.load(text or "")
+    if isinstance(document, lines.Fault):
+        raise ValueError(f"pyproject.toml is not TOML: {document.message}")  # noqa: TRY004 - the value is wrong
+    table = document.get("build-system") or {}
+    if not isinstance(table, dict):
+        raise ValueError("build-system is not a table")  # noqa: TRY004
     if not table:
         return _LEGACY
     requires = table.get("requires")
@@ -45,13 +52,10 @@ def _pyproject(raw: bytes) -> str | None:
         with zipfile.ZipFile(io.BytesIO(raw)) as zipped:
             found = next((name for name in zipped.namelist() if _is_top(name)), None)
             return zipped.read(found).decode() if found else None
-    try:
-        with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
-            member = next((one for one in archive if one.isfile() and _is_top(one.name)), None)
-            content = archive.extractfile(member) if member else None
-            return content.read().decode() if content else None
-    except (tarfile.TarError, EOFError) as error:
-        raise ValueError(f"no archive: {error}") from error
+    with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
+        member = next((one for one in archive if one.isfile() and _is_top(one.name)), None)
+        content = archive.extractfile(member) if member else None
+        return content.read().decode() if content else None
 
 
 def _is_top(name: str) -> bool:

@@ -99,20 +99,13 @@ def _locked(world: World, task: Task, variant: Variant, workbench: Workbench) ->
     answer = task.resolver.resolve(asked, workbench)
     build = _kept_build(held, answer, pins)
     if build is None:
-        needs = {
-            package.name: _build_requires(world, package, answer.urls.get(package.name))
-            for package in lock.sources(answer.packages)
-        }
+        needs = {one.name: _build_requires(world, one, answer.urls) for one in lock.sources(answer.packages)}
         now = {package.name: package.version for package in answer.packages}
         question = request.building(asked, [need for some in needs.values() for need in some], {**pins, **now})
         found = task.resolver.resolve(question, workbench).packages if needs else ()
         build = tuple(_explained(package, needs) for package in found)
-    return LockedVariant(
-        variant=variant,
-        floors=choose.floors(request.spec_of(task.profile, variant.backend), task.facts),
-        packages=answer.packages,
-        build=build,
-    )
+    floors = choose.floors(request.spec_of(task.profile, variant.backend), task.facts)
+    return LockedVariant(variant=variant, floors=floors, packages=answer.packages, build=build)
 
 
 def _kept_build(
@@ -129,9 +122,9 @@ def _kept_build(
     return held.build if same else None
 
 
-def _build_requires(world: World, package: LockedPackage, url: str | None) -> tuple[str, ...]:
+def _build_requires(world: World, package: LockedPackage, urls: Mapping[str, str]) -> tuple[str, ...]:
     """Read from its sdist what the package needs to be built."""
-    file = package.artifacts[0]
+    file, url = package.artifacts[0], urls.get(package.name)
     if url is None or world.config.offline:
         message = f"what {file.file} needs to be built can only be read with a network"
         raise WorldFailed(message, code="not-cached")
