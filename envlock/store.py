@@ -6,7 +6,7 @@ import difflib
 import errno
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,9 +129,13 @@ def config_table(cwd: Path) -> tuple[Mapping[str, Any], str | None]:
 
 
 def _is_file(path: Path) -> bool:
-    """Tell whether a file is there; `WorldFailed` where that cannot be seen, lest another file take its place."""
+    return _seen(path, Path.is_file)
+
+
+def _seen(path: Path, look: Callable[[Path], bool]) -> bool:
+    """Return what a look at a path tells; `WorldFailed` where it tells nothing, lest another file take its place."""
     try:
-        return path.is_file()
+        return look(path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return False
@@ -157,8 +161,9 @@ def _bundled(kind: str) -> Path:
 
 
 def _project(cwd: Path) -> Path | None:
-    marked = (folder for folder in (cwd, *cwd.parents) if any((folder / mark).exists() for mark in PROJECT_MARKS))
-    return next(marked, None)
+    """Return the nearest folder from `cwd` up that a project begins in."""
+    folders = (cwd, *cwd.parents)
+    return next((one for one in folders if any(_seen(one / mark, Path.exists) for mark in PROJECT_MARKS)), None)
 
 
 def _section(path: Path) -> Section | None:

@@ -148,6 +148,14 @@ def test_a_folder_that_hides_its_profiles_is_told(common: Path) -> None:
     assert caught.value.hint == f"ls -ld {common}/profiles/gemma-qlora.toml"
 
 
+def test_a_folder_that_hides_where_the_project_begins_is_told(common: Path) -> None:
+    (common / "hidden" / "here").mkdir(parents=True)
+    (common / "hidden").chmod(0)
+    with unprivileged(), pytest.raises(WorldFailed) as caught:
+        store.lock_target("mine", common / "hidden" / "here")
+    assert (caught.value.code, caught.value.problems[0].message) == ("file-unreadable", "Permission denied")
+
+
 @pytest.mark.parametrize(("place", "says"), [("a/b.toml", "a/b.toml"), ("../b.toml", "../b.toml"), (".", ".")])
 def test_a_path_is_shown_as_people_type_it(tmp_path: Path, place: str, says: str) -> None:
     assert store.shown(tmp_path / place, tmp_path) == says
