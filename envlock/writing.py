@@ -34,7 +34,9 @@ def hold(target: Path, *, again: str) -> Iterator[None]:
     """
     known = hashlib.sha256(os.fsencode(os.path.realpath(target))).hexdigest()[:16]
     try:
-        guard = FileLock(Path(tempfile.gettempdir(), f"envlock-{os.getuid()}-{known}.lock"), timeout=BUSY_SECONDS)
+        folder = Path(tempfile.gettempdir(), f"envlock-{os.getuid()}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        guard = FileLock(folder / f"{known}.lock", timeout=BUSY_SECONDS)
         guard.acquire()
     except Timeout as error:
         problem = Problem(message="is being written", file=str(target))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -80,7 +81,7 @@ def test_no_room_for_the_question_is_told(project: Shell, tmp_path: Path) -> Non
     error = ran.document["error"]
     assert (ran.code, ran.stderr, error["code"]) == (3, "", "not-writable")
     assert (error["hint"], error["context"][0]["message"]) == ("TMPDIR=FOLDER envlock lock small", "File too large")
-    assert [path for path in (tmp_path / "scratch").iterdir() if path.is_dir()] == []
+    assert [path.name for path in (tmp_path / "scratch").iterdir()] == [f"envlock-{os.getuid()}"]
 
 
 def test_a_cache_that_cannot_be_used_is_told_as_what_it_is(project: Shell, tmp_path: Path) -> None:
