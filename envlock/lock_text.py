@@ -149,11 +149,12 @@ def _quoted(value: str) -> str:
 # ---- reading ------------------------------------------------------------------------------------------------------
 
 
-def parse(text: str, file: str) -> Lock:
+def parse(text: str, file: str, *, copied: bool = False) -> Lock:
     """Return the lock that a text holds.
 
     Raise `Misuse`: `lock-newer` for a later schema, `lock-invalid` with every problem and its line, also for one that
-    is called otherwise than its profile, `lock-edited` for a text that is well formed but not what envlock wrote.
+    is called otherwise than its profile, unless it is a copy, `lock-edited` for a text that is well formed but not what
+    envlock wrote.
     """
     text = text.replace("\r\n", "\n")
     called = PurePath(file).name.removesuffix(".lock")
@@ -171,7 +172,7 @@ def parse(text: str, file: str) -> Lock:
             hint=f"{hint} --upgrade",
         )
     problems: list[Problem] = []
-    lock = _lock(Scope(values=document, path="", file=file, problems=problems), called)
+    lock = _lock(Scope(values=document, path="", file=file, problems=problems), None if copied else called)
     if problems:
         found = tuple(_placed(problem, text) for problem in problems)
         raise Misuse(f"`{file}` is not a lock that envlock wrote", code="lock-invalid", problems=found, hint=hint)
@@ -180,13 +181,13 @@ def parse(text: str, file: str) -> Lock:
     return lock
 
 
-def _lock(scope: Scope, called: str) -> Lock:
+def _lock(scope: Scope, called: str | None) -> Lock:
     scope.know("schema", "digest", "profile", "inputs", "variant", "package", "build")
     if scope.values.get("schema") != SCHEMA or isinstance(scope.values["schema"], bool):
         scope.complain("schema", "is missing or not a schema of envlock", expected=str(SCHEMA))
     _need(scope, "digest", _SHA256)
     profile = _need(scope, "profile", _LABEL)
-    if profile not in ("", called):
+    if called is not None and profile not in ("", called):
         scope.complain("profile", f"is `{profile}`", expected=f"`{called}`, as the file is called")
     inputs = scope.inner("inputs", required=True) or replace(scope, values={}, problems=[])
     inputs.know("profile", "facts", "engine")

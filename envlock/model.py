@@ -19,6 +19,7 @@ Precision: TypeAlias = Literal["bf16", "fp16", "fp32"]
 Level: TypeAlias = Literal["quick", "kernels"]
 Status: TypeAlias = Literal["pass", "fail", "skip", "warn"]
 Device: TypeAlias = Literal["cuda", "cpu"]
+Need: TypeAlias = Literal["driver", "driver-windows", "glibc", "python", "platform", "gpu-gained", "gpu-lost"]
 Verdict: TypeAlias = Literal["verified-on-gpu", "verified-on-cpu", "intact", "failed", "could-not-run"]
 
 # ---- the machine ----------------------------------------------------------------------------------------------
@@ -373,4 +374,62 @@ class Installed:
     warnings: tuple[Caution, ...] = ()
 
 
-Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of `envlock diff`: what was asked for, what it was read from, and of which profile that is."""
+
+    asked: str
+    file: str
+    profile: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A variant that only one side of `envlock diff` holds; `packages` maps names to versions.
+
+    A record does not say its Python and platform.
+    """
+
+    variant: str
+    python: str | None
+    platform: str | None
+    floors: Floors
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """What a variant needs of a machine otherwise than before; of GPUs, the compute capabilities apart by a blank."""
+
+    variant: str
+    need: Need
+    was: str | None
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diffed:
+    """`envlock diff`: `moved` names the inputs that differ, `changes` are those of the variants that both sides hold.
+
+    `files` names the variants with the same versions of other files, where a record does not say which; `strict` that
+    a difference is a no.
+    """
+
+    before: Side
+    after: Side
+    moved: tuple[str, ...] = ()
+    came: tuple[Held, ...] = ()
+    went: tuple[Held, ...] = ()
+    same: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    files: tuple[str, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+    strict: bool = False
+
+    @property
+    def differ(self) -> bool:
+        """Whether the two sides do not name the same files and needs."""
+        return bool(self.came or self.went or self.changes or self.files or self.shifts)
+
+
+Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified | Diffed

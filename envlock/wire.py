@@ -15,6 +15,8 @@ from envlock.model import (
     Caution,
     Cell,
     Detected,
+    Diffed,
+    Held,
     Installed,
     Listed,
     Locked,
@@ -44,7 +46,7 @@ def document(
     }
 
 
-def result(answer: Answer) -> dict[str, Any]:
+def result(answer: Answer) -> dict[str, Any]:  # noqa: PLR0911  one for each member of the union
     """Return what stands under `result`."""
     match answer:
         case Detected():
@@ -59,6 +61,8 @@ def result(answer: Answer) -> dict[str, Any]:
             return _installed(answer)
         case Verified():
             return _verified(answer)
+        case Diffed():
+            return _diffed(answer)
         case _:
             raise unreachable(answer)
 
@@ -161,4 +165,30 @@ def _verified(answer: Verified) -> dict[str, Any]:
         "only": list(answer.only),
         "skip": list(answer.skip),
         "checks": [{**dataclasses.asdict(check), "seconds": round(check.seconds, 3)} for check in answer.checks],
+    }
+
+
+def _diffed(answer: Diffed) -> dict[str, Any]:
+    return {
+        "before": dataclasses.asdict(answer.before),
+        "after": dataclasses.asdict(answer.after),
+        "differ": answer.differ,
+        "moved": list(answer.moved),
+        "came": [_held(row) for row in answer.came],
+        "went": [_held(row) for row in answer.went],
+        "same": list(answer.same),
+        "changes": [dataclasses.asdict(change) for change in answer.changes],
+        "files": list(answer.files),
+        "machines": [dataclasses.asdict(shift) for shift in answer.shifts],
+    }
+
+
+def _held(row: Held) -> dict[str, Any]:
+    floors = dataclasses.asdict(row.floors)
+    return {
+        "variant": row.variant,
+        "python": row.python,
+        "platform": row.platform,
+        **{key: list(value) if key == "sm" else value for key, value in floors.items()},
+        "packages": dict(row.packages),
     }

@@ -31,6 +31,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.request",
             "envlock.lock",
             "envlock.lock_text",
+            "envlock.lock_diff",
             "envlock.sdist",
             "envlock.rules",
             "envlock.lines",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 from envlock.errors import EnvlockError, Refused, WorldFailed, unreachable
-from envlock.model import Answer, Detected, Installed, Listed, LockedAll, Planned, Verified
+from envlock.model import Answer, Detected, Diffed, Installed, Listed, LockedAll, Planned, Verified
 
 __all__ = ["judge"]
 
@@ -21,6 +23,8 @@ def judge(answer: Answer) -> EnvlockError | None:
             return _verified(answer.verify) if answer.verify else None
         case Verified():
             return _verified(answer)
+        case Diffed():
+            return _differ(answer) if answer.strict and answer.differ else None
         case _:
             raise unreachable(answer)
 
@@ -34,6 +38,12 @@ def _planned(answer: Planned) -> EnvlockError | None:
         code="no-compatible-backend",
         hint=f"envlock plan {decision.profile} -v",
     )
+
+
+def _differ(answer: Diffed) -> EnvlockError:
+    asked = f"envlock diff {shlex.quote(answer.before.asked)} {shlex.quote(answer.after.asked)}"
+    message = f"`{answer.before.asked}` and `{answer.after.asked}` differ"
+    return Refused(message, code="differs", hint=f"{asked} -v")
 
 
 def _verified(answer: Verified) -> EnvlockError | None:

@@ -51,6 +51,10 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             module="envlock.cli.lock",
             summary="resolve every variant of a profile that PyPI serves, and write lockfiles/",
         ),
+        "diff": Verb(
+            module="envlock.cli.diff",
+            summary="what differs between two locks, or an environment and its lock, and what machines need then",
+        ),
         "install": Verb(
             module="envlock.cli.install",
             summary="a fresh environment from the lock, proven before it is switched to",

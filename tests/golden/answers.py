@@ -14,8 +14,11 @@ from envlock.model import (
     Check,
     Decision,
     Detected,
+    Diffed,
     Driver,
+    Floors,
     Gpu,
+    Held,
     HostFacts,
     Installed,
     Listed,
@@ -27,6 +30,8 @@ from envlock.model import (
     ProfileRow,
     Refusal,
     Setting,
+    Shift,
+    Side,
     Variant,
     Verified,
 )
@@ -346,6 +351,51 @@ UNMOVED = Installed(
     verify=None,
 )
 
+COMMITTED = Side(asked="HEAD~1:gemma-qlora", file="HEAD~1:./lockfiles/gemma-qlora.lock", profile="gemma-qlora")
+AT_HAND = Side(asked="gemma-qlora", file="lockfiles/gemma-qlora.lock", profile="gemma-qlora")
+PLACED = Side(asked="/data/env", file="/data/env", profile="gemma-qlora")
+CU118 = Held(
+    variant="cu118",
+    python="3.10",
+    platform="linux-x86_64",
+    floors=Floors(driver="450.80.02", driver_windows="452.39", glibc="2.24", sm=("3.7", "5.0", "8.6")),
+    packages={"bitsandbytes": "0.43.3", "torch": "2.4.1+cu118"},
+)
+DIFFERENT = Diffed(
+    before=COMMITTED,
+    after=AT_HAND,
+    moved=("profile", "facts"),
+    came=(
+        Held(
+            variant="cpu-py311-pypi",
+            python="3.11",
+            platform="linux-x86_64",
+            floors=Floors(driver=None, driver_windows=None, glibc="2.28", sm=()),
+            packages={"torch": "2.8.0"},
+        ),
+    ),
+    went=(CU118,),
+    same=("cpu-py310-pypi",),
+    changes=(
+        Change(variant="cu121-pypi", package="peft", was="0.12.0", now="0.13.0"),
+        Change(variant="cu121-pypi", package="wheel (to build)", was="0.44.0", now=None),
+        Change(variant="cu128-py310-pypi", package="einops", was=None, now="0.8.0"),
+        Change(variant="cu128-py310-pypi", package="peft", was="0.12.0", now="0.13.0"),
+        Change(variant="cu128-py310-pypi", package="triton", was="3.4.0", now="3.4.0, other files"),
+    ),
+    shifts=(
+        Shift(variant="cu121-pypi", need="driver", was="525.60.13", now="570.26"),
+        Shift(variant="cu121-pypi", need="driver-windows", was=None, now="570.65"),
+        Shift(variant="cu121-pypi", need="glibc", was="2.24", now="2.28"),
+        Shift(variant="cu128-py310-pypi", need="glibc", was="2.24", now="2.28"),
+        Shift(variant="cu128-py310-pypi", need="gpu-lost", was="5.0 5.2 6.0", now=None),
+        Shift(variant="cu128-py310-pypi", need="gpu-gained", was=None, now="12.0"),
+        Shift(variant="cu128-py310-pypi", need="python", was="3.10", now="3.11"),
+        Shift(variant="cu128-py310-pypi", need="platform", was="linux-x86_64", now="linux-aarch64"),
+    ),
+    strict=True,
+)
+
 ANSWERS: dict[str, Answer] = {
     "detect-workstation": WORKSTATION,
     "detect-reboot": REBOOT,
@@ -358,6 +408,9 @@ ANSWERS: dict[str, Answer] = {
     "lock-dry-run": LockedAll(locks=(replace(WRITTEN, mode="dry-run"), replace(SAME, mode="write"))),
     "lock-partly": LockedAll(locks=(WRITTEN,), failure=BUSY),
     "lock-check": LockedAll(locks=(SAME, CURRENT)),
+    "diff-moved": DIFFERENT,
+    "diff-same": Diffed(before=COMMITTED, after=AT_HAND, same=("cu121-pypi", "cpu-py310-pypi"), strict=True),
+    "diff-environment": Diffed(before=PLACED, after=AT_HAND, files=("cu121-pypi",)),
     "install-cpu": INSTALLED,
     "install-not-switched": NOT_SWITCHED,
     "install-unmoved": UNMOVED,
