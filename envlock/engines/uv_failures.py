@@ -14,6 +14,9 @@ __all__ = ["explain"]
 
 _TAIL: Final = 12  # lines of uv's message that are shown
 _NOT_STARTED: Final = 127
+_CACHE: Final = r"Failed to (?:write to|read from|walk|acquire lock on) the (?:client|distribution) cache"
+_BUCKET: Final = r"/[a-z]+-v\d+/"  # a folder of the cache, such as `simple-v28`
+_DENIED: Final = r"\(os error (?:5|13|17|20|21|30|40)\)"  # EIO EACCES EEXIST ENOTDIR EISDIR EROFS ELOOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +45,9 @@ _MEANINGS: Final = (
     ),
     _Meaning(
         code="cache-unusable",
-        # A bucket of the cache is a folder with a version, such as `simple-v28`.
+        # A download that breaks off is a failed write to the cache too: only the system's own word tells.
         pattern=re.compile(
-            r"Failed to (?:initialize|(?:write to|read from|walk|acquire lock on) the (?:client|distribution)) cache"
-            r"|Could not acquire lock(?=[\s\S]*\(os error)|/[a-z]+-v\d+/[^\n]*\(os error (?:13|17|20|21|30)\)"
+            rf"Failed to initialize cache|(?:{_CACHE}|Could not acquire lock)(?=[\s\S]*{_DENIED})|{_BUCKET}.*{_DENIED}"
         ),
         message="uv's cache cannot be used: {what} stopped",
         hint="UV_CACHE_DIR=FOLDER {again}",

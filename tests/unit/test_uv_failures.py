@@ -60,6 +60,19 @@ error: No solution found when resolving dependencies
   cause: Because there is no version of alpha==1.0 and you require alpha==1.0, we can conclude that your requirements
          are unsatisfiable.
 """
+BROKEN_OFF = """\
+error: Failed to download `alpha==2.0`
+  cause: Failed to write to the distribution cache
+  cause: error decoding response body
+  cause: request or response body error
+  cause: end of file before message length reached
+"""
+RESET = """\
+error: Failed to download `alpha==2.0`
+  cause: Failed to write to the distribution cache
+  cause: error sending request for url (http://index.example/files/alpha-2.0-py3-none-any.whl)
+  cause: Connection reset by peer (os error 104)
+"""
 CACHE = """\
 error: Failed to initialize cache at `/home/me/.cache/uv`
   cause: failed to create directory `/home/me/.cache/uv`: Permission denied (os error 13)
@@ -92,6 +105,8 @@ error: Could not acquire lock
         (HASH, "hash-mismatch", "alpha==2.0"),
         (REFUSED, "network", "installing"),
         (STALLED, "network", "installing"),
+        (BROKEN_OFF, "network", "installing"),
+        (RESET, "network", "installing"),
         (BUILD, "build-failed", "deepspeed==0.14.0"),
         (ABSENT, "artifact-missing", "installing"),
         ("error: something new\n", "engine-failed", "exit 2"),
