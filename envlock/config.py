@@ -89,9 +89,11 @@ class Config:
         """Where an environment is installed; None for `.envlock/<profile>`."""
         return cast("str | None", self.entries["path"][0])
 
-    def index_url(self, name: str) -> str | None:
-        """Return an index's URL, with credentials if it has some; None for the tools' own default."""
-        return cast("str | None", self.entries.get(f"index.{name}", (None, "default"))[0])
+    @property
+    def indexes(self) -> Mapping[str, str]:
+        """The addresses that are set, by the names of the indexes, with credentials where they have some."""
+        found = ((name, value) for name, (value, _) in self.entries.items() if name.startswith("index."))
+        return {name.removeprefix("index."): str(value) for name, value in found}
 
     def settings(self) -> tuple[Setting, ...]:
         """Return every setting and its origin, credentials taken out."""

@@ -48,14 +48,14 @@ _UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What building touches: processes, their environment, the index's address and whether there is a network.
+    """What building touches: processes, their environment, the indexes' addresses and whether there is a network.
 
     `stage` is told each step in words; `hashes` is the file that remembers what has been hashed.
     """
 
     run: Runner
     environ: Mapping[str, str]
-    index: str | None
+    indexes: Mapping[str, str]
     offline: bool
     stage: Callable[[str], None]
     log: Callable[[str], None]
@@ -290,7 +290,7 @@ def _demand(
     """Run uv, on a leash unless it is over in an instant; raise what it means if it fails."""
     uv, options = uv_binary.binary(tools.environ), (*config, "--color", "never", *arguments)
     tools.log(shlex.join((str(uv), *options)))
-    env = uv_binary.environment(tools.environ, index=tools.index, offline=tools.offline)
+    env = uv_binary.environment(tools.environ, indexes=tools.indexes, offline=tools.offline)
     done = tools.run(Command(argv=(str(uv), *options) if brief else leash.argv(uv, options), env=env))
     if done.code != 0:
         raise uv_failures.explain(done, what=what, place=place, offline=tools.offline)

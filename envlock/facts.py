@@ -104,6 +104,15 @@ class TorchIndex(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TorchSource(Row):
+    """The PyTorch index of one backend: its address, and the packages that are taken from there and nowhere else."""
+
+    name: str
+    url: str
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bitsandbytes(Row):
     """One bitsandbytes release: the CUDA versions (`"121"`) it has libraries for, and how it picks one."""
 
@@ -139,6 +148,7 @@ class Facts:
     natives: tuple[Native, ...]
     torch_pypi: tuple[TorchPypi, ...]
     torch_index: tuple[TorchIndex, ...]
+    torch_sources: tuple[TorchSource, ...]
     bitsandbytes: tuple[Bitsandbytes, ...]
     libraries: tuple[Library, ...]
 
@@ -194,6 +204,10 @@ class Facts:
         )
         return next(rows, None)
 
+    def torch_source(self, backend: str) -> TorchSource | None:
+        """Return the PyTorch index of a backend."""
+        return next((row for row in self.torch_sources if row.name == backend), None)
+
     def release(self, version: str) -> Bitsandbytes | None:
         """Return the row of a bitsandbytes release."""
         return next((row for row in self.bitsandbytes if _same(row.bitsandbytes, version)), None)
@@ -234,6 +248,7 @@ def parse(texts: Mapping[str, str]) -> Facts:
         natives=rows("gpus.toml", "precision", Native),
         torch_pypi=rows("torch.toml", "pypi", TorchPypi),
         torch_index=rows("torch.toml", "index", TorchIndex),
+        torch_sources=rows("indexes.toml", "index", TorchSource),
         bitsandbytes=rows("bitsandbytes.toml", "release", Bitsandbytes),
         libraries=rows("bitsandbytes.toml", "library", Library),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Final
 
 from packaging import tags
@@ -13,12 +14,13 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from envlock.errors import Problem, Refused
 from envlock.lock_text import parse, render
 from envlock.model import Artifact, Change, Inputs, Lock, LockedPackage, LockedVariant
-from envlock.request import GLIBC
+from envlock.request import DEFAULT_INDEX, GLIBC
 
 __all__ = [
     "build_requirements",
     "diff",
     "files",
+    "indexes",
     "is_rendered",
     "moved",
     "parse",
@@ -123,8 +125,10 @@ def _flat(lock: Lock | None) -> dict[tuple[str, str], LockedPackage]:
     }
 
 
-def _bytes(package: LockedPackage | None) -> tuple[str, frozenset[Artifact]] | None:
-    return (package.version, frozenset(package.artifacts)) if package else None
+def _bytes(package: LockedPackage | None) -> tuple[str, frozenset[tuple[str, str, str]]] | None:
+    """Return what makes the package itself; where a hash was read, and a size that was learnt, do not."""
+    files = package.artifacts if package else ()
+    return (package.version, frozenset((one.index, one.file, one.sha256) for one in files)) if package else None
 
 
 def _told(package: LockedPackage | None, before: LockedPackage | None = None) -> str | None:
@@ -142,14 +146,27 @@ def sources(packages: Sequence[LockedPackage]) -> tuple[LockedPackage, ...]:
     return tuple(package for package in packages if not any(file.file.endswith(".whl") for file in package.artifacts))
 
 
-def requirements(locked: LockedVariant, profile: str) -> str:
-    """Return `requirements.txt` of a variant: every package with every hash, and above it how to install by hand."""
+def indexes(locked: LockedVariant) -> tuple[str, ...]:
+    """Return the names of the indexes that a variant takes files from, but for the default one."""
+    named = {file.index for package in (*locked.packages, *locked.build) for file in package.artifacts}
+    return tuple(sorted(named - {DEFAULT_INDEX}))
+
+
+def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return `requirements.txt` of a variant: every package with every hash, and above it how to install by hand.
+
+    `addresses` are those of the named indexes as everybody has them: a mirror's would tie the text to one place. Of
+    several indexes whatever fits is taken, which is safe where every hash is named.
+    """
     variant = locked.variant
     python = f"python{variant.python}"
     built = ", ".join(package.name for package in sources(locked.packages))
     options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
-    uv = f"uv pip sync --python .venv {options} requirements.txt"
-    pip = f".venv/bin/pip install --no-deps {options} -r requirements.txt"
+    named = [addresses.get(index, f"THE-{index.upper()}-INDEX") for index in indexes(locked)]
+    by_uv = "".join(f" --index {address}" for address in named) + " --index-strategy unsafe-best-match" * bool(named)
+    by_pip = "".join(f" --extra-index-url {address}" for address in named)
+    uv = f"uv pip sync --python .venv {options}{by_uv} requirements.txt"
+    pip = f".venv/bin/pip install --no-deps {options}{by_pip} -r requirements.txt"
     lines = [
         f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
         f"  uv:  uv venv --python {variant.python} && {_before('uv', built)}{uv}",
@@ -191,12 +208,15 @@ def _requirement(package: LockedPackage) -> str:
     return " \\\n".join(parts) + via
 
 
-def files(lock: Lock) -> dict[str, bytes]:
-    """Return relative path -> content of all that stands in `lockfiles/` for this lock, itself last."""
+def files(lock: Lock, addresses: Mapping[str, str]) -> dict[str, bytes]:
+    """Return relative path -> content of all that stands in `lockfiles/` for this lock, itself last.
+
+    `addresses` as `requirements` takes them.
+    """
     found = {}
     for locked in lock.variants:
         folder = f"{lock.profile}/{locked.variant.name}"
-        found[f"{folder}/requirements.txt"] = requirements(locked, lock.profile)
+        found[f"{folder}/requirements.txt"] = requirements(locked, lock.profile, addresses)
         if locked.build:
             found[f"{folder}/build-requirements.txt"] = build_requirements(locked, lock.profile)
     found[f"{lock.profile}.lock"] = render(lock)

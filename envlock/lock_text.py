@@ -33,6 +33,7 @@ _VERSION: Final = Shape(pattern=r"[0-9A-Za-z][0-9A-Za-z.+!_-]*", expected="a ver
 _PYTHON: Final = Shape(pattern=r"3\.\d{1,2}", expected='a Python version such as "3.10"')
 _NUMBER: Final = Shape(pattern=r"\d+(?:\.\d+)*[a-z]*", expected="a dotted number")
 _SHA256: Final = Shape(pattern=r"[0-9a-f]{64}", expected="64 hexadecimal digits")
+_EVIDENCE: Final = Shape(pattern=r"[a-z]+(?:[ ,-]+[a-z]+)*", expected="words")
 _DIGEST: Final = Shape(pattern=r"[0-9A-Za-z:._-]+", expected="a digest")
 _FILE: Final = Shape(
     pattern=r"[A-Za-z0-9][\w.+!]*-[\w.+!]+(?:-\d[\w.]*)?(?:-[\w.]+){3}\.whl|[A-Za-z0-9][\w.+!-]*\.(?:tar\.gz|tar\.bz2|tar\.xz|tgz|zip)",
@@ -125,7 +126,8 @@ def _rank(artifact: Artifact) -> tuple[str, str, str]:
 
 def _file(artifact: Artifact) -> str:
     parts = f"index = {_quoted(artifact.index)}, file = {_quoted(artifact.file)}, sha256 = {_quoted(artifact.sha256)}"
-    return parts if artifact.size is None else f"{parts}, size = {artifact.size}"
+    size = "" if artifact.size is None else f", size = {artifact.size}"
+    return parts + size + (f", evidence = {_quoted(artifact.evidence)}" if artifact.evidence else "")
 
 
 def _only(among: Sequence[str], some: Sequence[str]) -> str:
@@ -260,12 +262,13 @@ def _packages(scope: Scope, kind: str, names: Sequence[str]) -> Mapping[str, lis
 
 
 def _artifact(scope: Scope) -> Artifact:
-    scope.know("index", "file", "sha256", "size", "variants")
+    scope.know("index", "file", "sha256", "size", "evidence", "variants")
     return Artifact(
         index=_need(scope, "index", _LABEL),
         file=_need(scope, "file", _FILE),
         sha256=_need(scope, "sha256", _SHA256),
         size=scope.count("size"),
+        evidence=scope.text("evidence", _EVIDENCE),
     )
 
 

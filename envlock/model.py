@@ -19,6 +19,7 @@ Precision: TypeAlias = Literal["bf16", "fp16", "fp32"]
 Level: TypeAlias = Literal["quick", "kernels"]
 Status: TypeAlias = Literal["pass", "fail", "skip", "warn"]
 Device: TypeAlias = Literal["cuda", "cpu"]
+Format: TypeAlias = Literal["requirements", "pylock", "environment.yml", "wheelhouse"]
 Need: TypeAlias = Literal["driver", "driver-windows", "glibc", "python", "platform", "gpu-gained", "gpu-lost"]
 Verdict: TypeAlias = Literal["verified-on-gpu", "verified-on-cpu", "intact", "failed", "could-not-run"]
 
@@ -180,12 +181,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One file: identity is index name + sha256; `size` is None where the index gives none."""
+    """One file: identity is index name + sha256; `size` is None where the index gives none.
+
+    `evidence` says where the hash of a file of a named index was read; None for the default one, whose own it is.
+    """
 
     index: str
     file: str
     sha256: str
     size: int | None = None
+    evidence: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +323,7 @@ class Planned:
 class Locked:
     """One profile's part of `envlock lock`: `moved` names the inputs that differ.
 
-    `absent` maps an unlocked variant to the reason.
+    `absent` maps an unlocked variant to the reason, `failure` is the error where that is one.
     """
 
     profile: str
@@ -330,6 +335,7 @@ class Locked:
     variants: tuple[str, ...]
     absent: Mapping[str, str]
     seconds: float = 0.0
+    failure: EnvlockError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,4 +438,23 @@ class Diffed:
         return bool(self.came or self.went or self.changes or self.files or self.shifts)
 
 
-Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified | Diffed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """`envlock export`: `text` is the export itself, None where it was written to `path`, the first of `files`.
+
+    `built` names the packages that come as source, `command` is what takes the export.
+    """
+
+    profile: str
+    variant: str
+    format: Format
+    text: str | None
+    path: str | None
+    files: tuple[str, ...]
+    packages: int
+    built: tuple[str, ...] = ()
+    command: str | None = None
+    warnings: tuple[Caution, ...] = ()
+
+
+Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified | Diffed | Exported

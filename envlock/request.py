@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from envlock.model import BackendSpec, Profile, Source, Variant
 
 __all__ = [
+    "DEFAULT_INDEX",
     "GLIBC",
     "ROOT",
     "Resolution",
@@ -31,6 +32,9 @@ __all__ = [
 GLIBC: Final = (2, 28)
 """The newest glibc whose wheels are locked: manylinux_2_28 is what today's wheels are built for."""
 
+DEFAULT_INDEX: Final = "pypi"
+"""What the index is called that is asked where no other is named."""
+
 ROOT: Final = "profile"
 """Stands in `why` for the profile itself."""
 
@@ -40,6 +44,8 @@ class Resolution:
     """One question to a resolver: `root` names who asks in its explanations, `pins` are versions to keep if they fit.
 
     `python` as `"3.10"`: an answer holds for every patch release of it. `only_binary` demands wheels throughout.
+    `indexes` maps a package to the name of the index that it comes from and no other does; all others come from the
+    default one, and from no named one.
     """
 
     root: str
@@ -49,6 +55,7 @@ class Resolution:
     exclude_newer: datetime | None
     pins: Mapping[str, str] = field(default_factory=dict)
     only_binary: bool = False
+    indexes: Mapping[str, str] = field(default_factory=dict)
 
 
 def variants(profile: Profile) -> tuple[Variant, ...]:
@@ -90,9 +97,12 @@ def names(spec: BackendSpec, package: str) -> bool:
     return any(canonicalize_name(Requirement(one).name) == package for one in spec.requires)
 
 
-def resolution(profile: Profile, variant: Variant, pins: Mapping[str, str]) -> Resolution:
-    """Return the question whose answer is that variant's packages."""
+def resolution(
+    profile: Profile, variant: Variant, pins: Mapping[str, str], indexed: Collection[str] = ()
+) -> Resolution:
+    """Return the question whose answer is that variant's packages; `indexed` are those a backend's own index serves."""
     spec = spec_of(profile, variant.backend)
+    own = indexed if variant.source == "index" else ()
     return Resolution(
         root=f"{canonicalize_name(profile.name)}-profile",
         python=variant.python,
@@ -100,6 +110,7 @@ def resolution(profile: Profile, variant: Variant, pins: Mapping[str, str]) -> R
         requires=spec.requires,
         exclude_newer=spec.exclude_newer,
         pins=pins,
+        indexes={package: variant.backend for package in sorted(own) if names(spec, package)},
     )
 
 
@@ -121,8 +132,11 @@ def snapshot(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def pyproject(asked: Resolution) -> str:
-    """Return the pyproject.toml that puts the question."""
+def pyproject(asked: Resolution, addresses: Mapping[str, str]) -> str:
+    """Return the pyproject.toml that puts the question; `addresses` maps each name in `asked.indexes` to a URL.
+
+    uv takes an index that is `explicit` for the packages that name it only, and looks for those nowhere else.
+    """
     lines = [
         "[project]",
         f"name = {json.dumps(asked.root)}",
@@ -132,6 +146,12 @@ def pyproject(asked: Resolution) -> str:
         *(f"    {_quoted(one)}," for one in asked.requires),
         "]",
     ]
+    for name in sorted(set(asked.indexes.values())):
+        lines += ["", "[[tool.uv.index]]", f"name = {_quoted(name)}", f"url = {_quoted(addresses[name])}"]
+        lines += ["explicit = true"]
+    if asked.indexes:
+        lines += ["", "[tool.uv.sources]"]
+        lines += [f"{package} = {{ index = {_quoted(name)} }}" for package, name in sorted(asked.indexes.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -141,4 +161,6 @@ def _quoted(text: str) -> str:
 
 
 def _sources(spec: BackendSpec) -> tuple[tuple[Source, tuple[str, ...]], ...]:
-    return (("index", spec.python), ("pypi", spec.pypi_python))
+    """Return each source with its Pythons. Without torch both are the same: then one of them is enough."""
+    index = spec.python if names(spec, "torch") else tuple(one for one in spec.python if one not in spec.pypi_python)
+    return (("index", index), ("pypi", spec.pypi_python))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from envlock import choose, env, facts, hashes, interpreters, lock, plan, profile, store
-from envlock.app import detect, placement
+from envlock import choose, env, facts, generations, hashes, interpreters, lock, plan, profile, store
+from envlock.app import detect, indexes, placement
 from envlock.app import lock as locking
 from envlock.app import verify as verifying
 from envlock.app.world import World
@@ -29,6 +29,7 @@ from envlock.model import (
     Refusal,
     Verified,
 )
+from envlock.request import DEFAULT_INDEX
 
 __all__ = ["HOME", "run"]
 
@@ -40,6 +41,7 @@ class _Asked:
     """What was asked for, and for which machine."""
 
     name: str
+    path: str | Path | None
     host_files: Sequence[Path]
     driver: str | None
     gpus: Sequence[str]
@@ -58,12 +60,17 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """What was chosen, from which lock, and `here`: this machine, which need not be the one it was chosen for."""
+    """What was chosen, from which lock, for which path, and `here`: this machine, which it need not be chosen for.
+
+    `addresses` are those of the indexes.
+    """
 
     profile: Profile
     plan: Plan
     locked: LockedVariant
     here: HostFacts
+    path: Path
+    addresses: Mapping[str, str]
     warnings: tuple[Caution, ...]
 
 
@@ -92,6 +99,7 @@ def run(
     """
     asked = _Asked(
         name=name,
+        path=path,
         host_files=host_files,
         driver=driver,
         gpus=gpus,
@@ -107,9 +115,8 @@ def run(
     world.reporter.stage(_said(choice))
     for warning in choice.warnings:
         world.reporter.warn(warning)
-    place = store.typed(path or world.config.path or HOME / choice.profile.name, world.cwd)
     try:
-        done = _put(world, choice, place, offline=asked.offline, proven=verify, level=level)
+        done = _put(world, choice, offline=asked.offline, proven=verify, level=level)
     except EnvlockError as error:
         raise _named(error, name) from error
     return replace(done, warnings=(*choice.warnings, *done.warnings))
@@ -134,8 +141,51 @@ def _choose(world: World, asked: _Asked) -> _Choice:
     chosen = plan.variant(decision, wanted, held, machines, known, python=asked.python, offline=asked.offline)
     locked = _locked(held, chosen, wanted)
     stale = _stale(world, wanted, known, held, frozen=asked.frozen)
-    warnings = (*decision.warnings, *chosen.warnings, *stale)
-    return _Choice(profile=wanted, plan=chosen, locked=locked, here=here, warnings=tuple(dict.fromkeys(warnings)))
+    path = store.typed(asked.path or world.config.path or HOME / wanted.name, world.cwd)
+    where = indexes.addresses(world, known)
+    locked, instead = _reachable(world, held, locked, path, where, offline=asked.offline)
+    warnings = (*decision.warnings, *chosen.warnings, *stale, *instead)
+    return _Choice(
+        profile=wanted,
+        plan=chosen,
+        locked=locked,
+        here=here,
+        path=path,
+        addresses=where,
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _reachable(
+    world: World,
+    held: Lock | None,
+    locked: LockedVariant,
+    path: Path,
+    where: Mapping[str, str],
+    *,
+    offline: bool,
+) -> tuple[LockedVariant, tuple[Caution, ...]]:
+    """Return the variant, or PyPI's own build of it where the index that it comes from does not answer.
+
+    What is built already needs no index; offline, what is built of the two decides.
+    """
+    names, own = lock.indexes(locked), locked.variant
+    same = replace(own, name="", source="pypi")
+    others = (row for row in (held.variants if held else ()) if replace(row.variant, name="") == same)
+    other = next(others, None)
+    if not names or other is None or _is_built(path, locked) or (offline and not _is_built(path, other)):
+        return locked, ()
+    served = {name: one.name for one in locked.packages for name in {file.index for file in one.artifacts}}
+    answers = ("offline" if offline else indexes.answers(world, name, served[name], where) for name in names)
+    why = next((each for each in answers if each), None)
+    if why is None:
+        return locked, ()
+    message = f"taking {other.variant.name}, PyPI's own build, and not {own.name}: {why}"
+    return other, (Caution(code="index-unreachable", message=message, backend=own.backend),)
+
+
+def _is_built(path: Path, locked: LockedVariant) -> bool:
+    return generations.find(generations.locate(path), env.digest(locked)) is not None
 
 
 def _locked(held: Lock | None, chosen: Plan, wanted: Profile) -> LockedVariant:
@@ -191,11 +241,12 @@ def _said(choice: _Choice) -> str:
 # ---- doing --------------------------------------------------------------------------------------------------------
 
 
-def _put(world: World, choice: _Choice, path: Path, *, offline: bool, proven: bool, level: Level) -> Installed:
+def _put(world: World, choice: _Choice, *, offline: bool, proven: bool, level: Level) -> Installed:
+    path, named = choice.path, {DEFAULT_INDEX, *lock.indexes(choice.locked)}
     tools = Tools(
         run=world.run,
         environ=world.environ,
-        index=world.config.index_url("pypi"),
+        indexes={name: url for name, url in choice.addresses.items() if name in named},
         offline=offline,
         stage=world.reporter.stage,
         log=world.reporter.log,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from typing import Final, Literal, TypeAlias
 from packaging.utils import canonicalize_name
 
 from envlock import facts, lock, profile, request, store, writing
-from envlock.app import resolving
+from envlock.app import indexes, resolving
 from envlock.app.resolving import Task
 from envlock.app.world import World
 from envlock.engines.resolver import Resolver
 from envlock.engines.resolvers import RESOLVERS
 from envlock.errors import Misuse, Problem, Refused
 from envlock.facts import Facts
-from envlock.model import Caution, Change, Inputs, Lock, Locked, Profile, Variant
+from envlock.model import Caution, Change, Inputs, Lock, Locked, Profile
 
 __all__ = ["Mode", "inputs", "run"]
 
@@ -34,13 +34,20 @@ _MOVED: Final = {
 
 
 def run(
-    world: World, name: str, *, mode: Mode = "write", upgrade: bool = False, upgrade_packages: Sequence[str] = ()
+    world: World,
+    name: str,
+    *,
+    mode: Mode = "write",
+    upgrade: bool = False,
+    upgrade_packages: Sequence[str] = (),
+    download: bool = True,
 ) -> Locked:
     """Lock a profile; versions that still fit stay, but with `upgrade`, or for the `upgrade_packages`.
 
     `check` writes nothing and needs no network; it raises `Refused`: `lock-missing`, or `lock-stale` with what moved.
-    A failure of one variant names it, and nothing is written. `WorldFailed` (`lock-busy`) where another envlock writes
-    this very lock.
+    A variant that no versions satisfy is absent, and the `failure` in the answer says why; any other failure names its
+    variant, and nothing is written. `download` allows what an index gives no hash of to be fetched and hashed.
+    `WorldFailed` (`lock-busy`) where another envlock writes this very lock.
     """
     begun = world.clock()
     job = _job(world, name)
@@ -50,13 +57,13 @@ def run(
         free = {canonicalize_name(package) for package in upgrade_packages}
         # From what is read until all is written: what another one locks meanwhile would be undone.
         with writing.hold(job.target, again=job.hint) if mode == "write" else nullcontext():
-            answer = _make(world, job, mode, upgrade=upgrade, free=free)
+            answer = _make(world, job, mode, upgrade=upgrade, free=free, download=download)
     return replace(answer, seconds=world.clock() - begun)
 
 
 def inputs(world: World, wanted: Profile, known: Facts) -> Inputs:
     """Return what a lock made now would be made from; starts the resolver to learn its version."""
-    series = RESOLVERS[world.config.resolver].series(resolving.bench(world, Path(sys.executable)))
+    series = RESOLVERS[world.config.resolver].series(resolving.bench(world, Path(sys.executable), {}))
     return Inputs(profile=wanted.digest, facts=facts.used_digest(wanted, known), engine=series)
 
 
@@ -69,6 +76,11 @@ class _Job:
     resolver: Resolver
     inputs: Inputs
     target: Path
+
+    @property
+    def canonical(self) -> Mapping[str, str]:
+        """The addresses of the named indexes that a lock may name: everybody's, not this machine's."""
+        return indexes.canonical(self.facts)
 
     @property
     def hint(self) -> str:
@@ -103,7 +115,7 @@ def _check(world: World, job: _Job) -> Locked:
         raise Refused(f"`{job.profile.name}` is not locked", code="lock-missing", hint=job.hint)
     held = _read(world, found)
     moved = lock.moved(held, job.inputs)
-    beside = [path for path, content in _files(found, held).items() if store.content(path) != content]
+    beside = [path for path, content in _files(found, held, job.canonical).items() if store.content(path) != content]
     if moved or beside:
         what = f"{', '.join(moved)} moved" if moved else "what stands beside it is not what it says"
         problems = [Problem(message=_MOVED[name], key=name) for name in moved]
@@ -116,10 +128,10 @@ def _check(world: World, job: _Job) -> Locked:
 # ---- making it ----------------------------------------------------------------------------------------------------
 
 
-def _make(world: World, job: _Job, mode: Mode, *, upgrade: bool, free: AbstractSet[str]) -> Locked:
+def _make(world: World, job: _Job, mode: Mode, *, upgrade: bool, free: AbstractSet[str], download: bool) -> Locked:
     """Resolve, compare with what stands there, and write it if the mode says so."""
     old = _old(world, job, upgrade=upgrade)
-    wanted = _wanted(job)
+    wanted = request.variants(job.profile)
     several = f"{len(wanted)} variants" if len(wanted) > 1 else wanted[0].name
     world.reporter.stage(f"Resolving {several} of {job.profile.name}")
     task = Task(
@@ -129,12 +141,17 @@ def _make(world: World, job: _Job, mode: Mode, *, upgrade: bool, free: AbstractS
         variants=wanted,
         held={one.variant.name: one for one in old.variants} if old and not upgrade else {},
         free=free,
+        addresses=indexes.addresses(world, job.facts),
+        download=download,
     )
-    new = Lock(profile=job.profile.name, inputs=job.inputs, variants=resolving.resolve(world, task))
+    made = resolving.resolve(world, task)
+    new = Lock(profile=job.profile.name, inputs=job.inputs, variants=made.variants)
     _warn_unknown(world, old, new, free)
     changed = _put(job, old, new, write=mode == "write")
     moved = lock.moved(old, job.inputs) if old else ()
-    return _answer(world, job, new, mode=mode, moved=moved, changed=changed, changes=lock.diff(old, new))
+    answer = _answer(world, job, new, mode=mode, moved=moved, changed=changed, changes=lock.diff(old, new))
+    absent = {**answer.absent, **{name: error.message for name, error in made.refused.items()}}
+    return replace(answer, absent=absent, failure=resolving.unsatisfied(job.profile.name, made.refused))
 
 
 def _old(world: World, job: _Job, *, upgrade: bool) -> Lock | None:
@@ -149,15 +166,6 @@ def _old(world: World, job: _Job, *, upgrade: bool) -> Lock | None:
         return None
 
 
-def _wanted(job: _Job) -> list[Variant]:
-    """Return the variants to resolve: all that PyPI can serve."""
-    able = [variant for variant in request.variants(job.profile) if variant.source == "pypi"]
-    if not able:
-        message = f"no variant of `{job.profile.name}` can be had from PyPI"
-        raise Refused(message, code="nothing-to-lock", hint=f"envlock plan {job.profile.name}")
-    return able
-
-
 def _warn_unknown(world: World, old: Lock | None, new: Lock, named: AbstractSet[str]) -> None:
     held = {name for one in (old, new) if one for locked in one.variants for name in lock.pins(locked)}
     for name in sorted(named - held):
@@ -169,8 +177,8 @@ def _warn_unknown(world: World, old: Lock | None, new: Lock, named: AbstractSet[
 
 def _put(job: _Job, old: Lock | None, new: Lock, *, write: bool) -> bool:
     """Return whether anything differs from what stands there, after writing it if asked to."""
-    files = _files(job.target, new)
-    before = _files(job.target, old) if old else {}
+    files = _files(job.target, new, job.canonical)
+    before = _files(job.target, old, job.canonical) if old else {}
     gone = [path for path in before if path not in files and lock.is_rendered(store.content(path) or b"")]
     changed = bool(gone) or any(store.content(path) != content for path, content in files.items())
     if changed and write:
@@ -179,9 +187,9 @@ def _put(job: _Job, old: Lock | None, new: Lock, *, write: bool) -> bool:
     return changed
 
 
-def _files(place: Path, held: Lock) -> dict[Path, bytes]:
+def _files(place: Path, held: Lock, known: Mapping[str, str]) -> dict[Path, bytes]:
     """Return what stands at and beside a lock's place, itself last."""
-    return {place.parent / name: content for name, content in lock.files(held).items()}
+    return {place.parent / name: content for name, content in lock.files(held, known).items()}
 
 
 def _answer(
@@ -205,7 +213,7 @@ def _answer(
         changes=changes,
         variants=tuple(one.variant.name for one in held.variants),
         absent={
-            variant.name: f"its packages come from the {variant.backend} index, which is not locked yet"
+            variant.name: "not locked when the others were"
             for variant in request.variants(job.profile)
             if variant.name not in there
         },

@@ -32,6 +32,7 @@ def options(parser: Parser) -> None:
         action="append",
         default=[],
     )
+    parser.option("--no-download", text="refuse what an index gives no hash of", action="store_true")
     parser.option(
         "--resolver",
         text="the engine that resolves",
@@ -63,6 +64,7 @@ def _locked(arguments: Namespace, world: World) -> LockedAll:
         mode="dry-run" if arguments.dry_run else "write",
         upgrade=arguments.upgrade,
         upgrade_packages=arguments.upgrade_package,
+        download=not arguments.no_download,
     )
     done: list[Locked] = []
     for name in arguments.profiles:
@@ -70,6 +72,8 @@ def _locked(arguments: Namespace, world: World) -> LockedAll:
         if not isinstance(outcome, Locked):
             return LockedAll(locks=tuple(done), failure=outcome)
         done.append(outcome)
+        if outcome.failure:
+            return LockedAll(locks=tuple(done), failure=outcome.failure)
     return LockedAll(locks=tuple(done))
 
 

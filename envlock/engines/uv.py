@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockValidationError
 from packaging.utils import canonicalize_name
@@ -25,7 +26,7 @@ from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
 from envlock.model import Artifact, LockedPackage
 from envlock.proc import Command, Completed
-from envlock.request import GLIBC, ROOT, Resolution, pyproject, snapshot
+from envlock.request import DEFAULT_INDEX, GLIBC, ROOT, Resolution, pyproject, snapshot
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,7 +40,6 @@ OLDEST: Final = Version("0.13.5")  # the first with the PEP 751 output and the m
 _LIMIT_SECONDS: Final = 900.0  # of one run; uv's own limit is 30 s without a byte
 _PYLOCK: Final = "pylock.toml"
 _PLAIN: Final = "requirements.txt"
-_INDEX: Final = "pypi"
 _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==(?P<version>\S+)")
 _VIA: Final = re.compile(r" +#(?: via |   )(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<file> \(.+\))?")
 _CONFLICT: Final = "No solution found when resolving"
@@ -71,11 +71,12 @@ def resolve(asked: Resolution, bench: Workbench) -> Resolved:
 
 
 def _resolve(asked: Resolution, bench: Workbench, scratch: Path) -> Resolved:
-    (scratch / "pyproject.toml").write_text(pyproject(asked), encoding="utf-8")
+    plain = {name: _without_login(url)[0] for name, url in bench.indexes.items()}
+    (scratch / "pyproject.toml").write_text(pyproject(asked, plain), encoding="utf-8")
     if asked.pins:
         (scratch / _PYLOCK).write_text(_preferences(asked.pins), encoding="utf-8")
     _compile(asked, bench, scratch, "--format", "pylock.toml", "--output-file", _PYLOCK)
-    packages, urls = _read(scratch / _PYLOCK, bench.indexes)
+    packages, urls = _read(scratch / _PYLOCK, asked, bench.indexes)
     why = _reasons(asked, bench, scratch, {package.name: package.version for package in packages})
     explained = (
         LockedPackage(name=one.name, version=one.version, artifacts=one.artifacts, why=why.get(one.name, ()))
@@ -91,23 +92,47 @@ def _compile(asked: Resolution, bench: Workbench, scratch: Path, *output: str) -
     system, _, arch = asked.platform.partition("-")
     target = f"{arch}-manylinux_{GLIBC[0]}_{GLIBC[1]}" if system == "linux" else asked.platform
     date = ("--exclude-newer", snapshot(asked.exclude_newer)) if asked.exclude_newer else ()
+    # An index without upload times would have nothing before any date: what comes from there is pinned exactly.
+    undated = (f"--exclude-newer-package={name}=false" for name in asked.indexes) if date else ()
     wheels = ("--only-binary", ":all:") if asked.only_binary else ()
     arguments = (
         *("--no-config", "--quiet", "--directory", str(scratch), "pip", "compile", "pyproject.toml", "--no-header"),
         *("--python", str(bench.python), "--python-version", asked.python, "--python-platform", target),
         *date,
+        *undated,
         *wheels,
         *output,
     )
-    done = _run(bench, arguments)
+    done = _run(bench, arguments, logins=_logins(bench.indexes))
     if done.code != 0 or done.timed_out:
         raise _failure(done, asked, bench, scratch)
 
 
-def _run(bench: Workbench, arguments: tuple[str, ...]) -> Completed:
+def _run(
+    bench: Workbench, arguments: tuple[str, ...], *, logins: Mapping[str, str] = MappingProxyType({})
+) -> Completed:
     argv = (str(uv_binary.binary(bench.environ)), *arguments)
-    env = uv_binary.environment(bench.environ, index=bench.indexes.get(_INDEX), offline=bench.offline)
-    return bench.run(Command(argv=argv, env=env, timeout=_LIMIT_SECONDS))
+    default = {name: url for name, url in bench.indexes.items() if name == DEFAULT_INDEX}
+    env = uv_binary.environment(bench.environ, indexes=default, offline=bench.offline)
+    return bench.run(Command(argv=argv, env={**env, **logins}, timeout=_LIMIT_SECONDS))
+
+
+def _logins(indexes: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which uv takes the logins of named indexes, which the file it reads does not hold."""
+    found: dict[str, str] = {}
+    for name, url in indexes.items():
+        user, _, password = _without_login(url)[1].partition(":")
+        named = f"UV_INDEX_{name.upper().replace('-', '_')}"
+        if user and name != DEFAULT_INDEX:
+            found |= {f"{named}_USERNAME": unquote(user), f"{named}_PASSWORD": unquote(password)}
+    return found
+
+
+def _without_login(url: str) -> tuple[str, str]:
+    """Return the address without its login, and the login."""
+    parts = urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=host)), login
 
 
 def _failure(done: Completed, asked: Resolution, bench: Workbench, scratch: Path) -> EnvlockError:
@@ -144,30 +169,31 @@ def _preferences(pins: Mapping[str, str]) -> str:
     return "\n".join(['lock-version = "1.0"\ncreated-by = "envlock"\n', *rows])
 
 
-def _read(path: Path, indexes: Mapping[str, str]) -> tuple[list[LockedPackage], dict[str, str]]:
+def _read(path: Path, asked: Resolution, indexes: Mapping[str, str]) -> tuple[list[LockedPackage], dict[str, str]]:
     try:
         pylock = Pylock.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, tomllib.TOMLDecodeError, PylockValidationError) as error:
         raise _unreadable(str(error)) from error
     packages, urls = [], {}
     for package in pylock.packages:
-        packages.append(_package(package))
+        packages.append(_package(package, asked.indexes.get(package.name, DEFAULT_INDEX)))
         if not package.wheels and package.sdist and package.sdist.url:
             urls[str(package.name)] = _with_login(package.sdist.url, indexes)
     return packages, urls
 
 
-def _package(package: Package) -> LockedPackage:
-    """Return the package with the wheels that fit; with its sdist only where none does."""
+def _package(package: Package, index: str) -> LockedPackage:
+    """Return the package with the wheels that fit; with its sdist only where none does.
+
+    Where it comes from is what was asked: a named index may well link to another host.
+    """
     chosen: Sequence[PackageWheel | PackageSdist] = package.wheels or ([package.sdist] if package.sdist else [])
     if not chosen or package.version is None:
         raise _unreadable(f"`{package.name}` has no file on an index")
     unhashed = [file.filename for file in chosen if "sha256" not in file.hashes]
     if unhashed:
         raise _unreadable(f"the index gives no sha256 of `{unhashed[0]}`")
-    files = (
-        Artifact(index=_INDEX, file=file.filename, sha256=file.hashes["sha256"], size=file.size) for file in chosen
-    )
+    files = (Artifact(index=index, file=file.filename, sha256=file.hashes["sha256"], size=file.size) for file in chosen)
     return LockedPackage(
         name=str(package.name),
         version=str(package.version),
@@ -180,9 +206,9 @@ def _with_login(url: str, indexes: Mapping[str, str]) -> str:
     """Return the URL with the login that its index was configured with: uv keeps it out of what it writes."""
     parts = urlsplit(url)
     for index in indexes.values():
-        login, _, host = urlsplit(index).netloc.rpartition("@")
-        if login and host == parts.netloc:
-            return urlunsplit(parts._replace(netloc=f"{login}@{host}"))
+        plain, login = _without_login(index)
+        if login and urlsplit(plain).netloc == parts.netloc:
+            return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
     return url
 
 

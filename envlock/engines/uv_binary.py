@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import uv
 
 from envlock.errors import WorldFailed
+from envlock.request import DEFAULT_INDEX
 
 __all__ = ["KEPT", "binary", "environment"]
 
@@ -57,15 +59,22 @@ def binary(environ: Mapping[str, str]) -> Path:
         ) from error
 
 
-def environment(environ: Mapping[str, str], *, index: str | None = None, offline: bool = False) -> dict[str, str]:
+def environment(
+    environ: Mapping[str, str], *, indexes: Mapping[str, str] = MappingProxyType({}), offline: bool = False
+) -> dict[str, str]:
     """Return the environment of a uv process: no ambient setting but `KEPT`.
 
-    The index's address goes by variable, since an argument with a password would show in every list of processes.
+    `indexes` maps names to addresses: the one called `pypi` is the default; of the others uv takes whatever fits best,
+    which is for those who name every hash. Addresses go by variable, since an argument with a password would show in
+    every list of processes.
     """
     env = {key: value for key, value in environ.items() if key in KEPT or not key.startswith(_AMBIENT)}
     env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    if index:
-        env["UV_DEFAULT_INDEX"] = index
+    others = [f"{name}={address}" for name, address in indexes.items() if name != DEFAULT_INDEX]
+    if DEFAULT_INDEX in indexes:
+        env["UV_DEFAULT_INDEX"] = indexes[DEFAULT_INDEX]
+    if others:
+        env |= {"UV_INDEX": " ".join(others), "UV_INDEX_STRATEGY": "unsafe-best-match"}
     if offline:
         env["UV_OFFLINE"] = "1"
     return env

@@ -119,7 +119,7 @@ class Install:
         tools = Tools(
             run=proc.run,
             environ=self.environ,
-            index=self.index,
+            indexes={"pypi": self.index} if self.index else {},
             offline=self.offline,
             stage=self.told.stage,
             log=self.told.log,

@@ -213,8 +213,8 @@ def test_the_command_prints_settings_that_envlock_reads_and_serves_them() -> Non
         assert all(line.startswith("export ENVLOCK_INDEX_") for line in lines)
         environ = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines)
         settings = config.resolve(flags={}, environ=environ, table={}, table_file=None)
-        assert b"2.4.1+cu121" in read(f"{settings.index_url('cu121')}torch/")
-        assert settings.index_url("cu121-full") is None
+        assert b"2.4.1+cu121" in read(f"{settings.indexes.get('cu121')}torch/")
+        assert settings.indexes.get("cu121-full") is None
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 0
 

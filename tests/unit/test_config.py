@@ -36,7 +36,7 @@ def mistakes(**layers: Any) -> list[str]:
 def test_the_defaults() -> None:
     settings = config.default()
     assert (settings.offline, settings.driver_policy, settings.resolver) == (False, "minor-version", "uv")
-    assert (settings.path, settings.index_url("pypi")) == (None, None)
+    assert (settings.path, settings.indexes.get("pypi")) == (None, None)
     assert {one.origin for one in settings.settings()} == {"default"}
     assert [(one.name, one.value) for one in settings.settings()] == [
         ("color", "auto"),
@@ -121,18 +121,18 @@ def test_other_variables_and_other_flags_are_not_ours() -> None:
 )
 def test_where_an_index_comes_from(environ: Mapping[str, str], table: Mapping[str, str], url: str, origin: str) -> None:
     settings = resolve(environ=environ, table={"index": table})
-    assert settings.index_url("pypi") == url
+    assert settings.indexes.get("pypi") == url
     assert settings.entries["index.pypi"] == (url, origin)
 
 
 def test_an_index_of_a_name_with_a_dash() -> None:
     settings = resolve(environ={"ENVLOCK_INDEX_PYTORCH_CU121": URL})
-    assert (settings.index_url("pytorch-cu121"), settings.index_url("pypi")) == (URL, None)
+    assert (settings.indexes.get("pytorch-cu121"), settings.indexes.get("pypi")) == (URL, None)
 
 
 def test_credentials_are_used_but_not_shown() -> None:
     settings = resolve(table={"index": {"pypi": "https://joe:s3cret@index.example/simple"}})
-    assert settings.index_url("pypi") == "https://joe:s3cret@index.example/simple"
+    assert settings.indexes.get("pypi") == "https://joe:s3cret@index.example/simple"
     assert [one.value for one in settings.settings() if one.name == "index.pypi"] == [
         "https://****@index.example/simple"
     ]

@@ -70,7 +70,7 @@ def test_uv_gets_its_cache_and_the_network_settings_and_nothing_else_of_its_own(
         "VIRTUAL_ENV": "/venv",
         "CONDA_PREFIX": "/conda",
     }
-    given = uv_binary.environment(ambient, index="http://index.example/simple/")
+    given = uv_binary.environment(ambient, indexes={"pypi": "http://index.example/simple/"})
     assert given == {
         "PATH": "/bin",
         "HTTPS_PROXY": "http://proxy.example:3128",
@@ -82,3 +82,10 @@ def test_uv_gets_its_cache_and_the_network_settings_and_nothing_else_of_its_own(
         "NO_COLOR": "1",
     }
     assert uv_binary.environment({}, offline=True)["UV_OFFLINE"] == "1"
+
+
+def test_named_indexes_go_by_variable_too_and_the_best_file_of_all_is_taken() -> None:
+    given = uv_binary.environment({}, indexes={"cu121": "http://u:p@torch.example/cu121/", "cpu": "http://t.example/"})
+    assert given["UV_INDEX"] == "cu121=http://u:p@torch.example/cu121/ cpu=http://t.example/"
+    assert given["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+    assert "UV_DEFAULT_INDEX" not in given

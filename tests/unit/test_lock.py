@@ -353,12 +353,12 @@ def test_sources_are_built_first_and_with_what_is_named() -> None:
 
 
 def test_a_lock_stands_beside_what_is_rendered_from_it() -> None:
-    assert list(lock.files(SMALL)) == [
+    assert list(lock.files(SMALL, {})) == [
         "demo/cu121-pypi/requirements.txt",
         "demo/cu121-pypi/build-requirements.txt",
         "demo/cpu-pypi/requirements.txt",
         "demo.lock",
     ]
-    assert lock.files(SMALL)["demo.lock"] == TEXT.encode()
-    assert [lock.is_rendered(content) for content in lock.files(SMALL).values()] == [True, True, True, False]
-    assert not lock.is_rendered(b"numpy==1.26.4\n" + lock.files(SMALL)["demo/cpu-pypi/requirements.txt"])
+    assert lock.files(SMALL, {})["demo.lock"] == TEXT.encode()
+    assert [lock.is_rendered(content) for content in lock.files(SMALL, {}).values()] == [True, True, True, False]
+    assert not lock.is_rendered(b"numpy==1.26.4\n" + lock.files(SMALL, {})["demo/cpu-pypi/requirements.txt"])

@@ -94,11 +94,11 @@ def test_a_snapshot_is_the_same_moment_wherever_it_is_read() -> None:
 
 @pytest.mark.parametrize("requirement", ['a; python_version < "3.11"', "b @ file:///x\\y", "c[é]", "d\x7f"])
 def test_the_pyproject_says_exactly_what_was_asked(requirement: str) -> None:
-    document = read(request.pyproject(asked((requirement, "torch==2.4.1"))))
+    document = read(request.pyproject(asked((requirement, "torch==2.4.1")), {}))
     assert document["project"]["dependencies"] == [requirement, "torch==2.4.1"]
     assert document["project"]["requires-python"] == "==3.10.*"
     assert document["project"]["name"] == "demo-profile"
 
 
 def test_a_question_without_requirements_is_a_question() -> None:
-    assert read(request.pyproject(asked()))["project"]["dependencies"] == []
+    assert read(request.pyproject(asked(), {}))["project"]["dependencies"] == []

@@ -329,7 +329,8 @@ def test_the_table_when_the_query_says_nothing(machine: Machine) -> None:
 
 def test_an_nvidia_smi_that_prints_garbage(machine: Machine) -> None:
     machine.module()
-    machine.program("nvidia-smi", "/usr/bin/head -c 100000 /dev/urandom; echo; echo , , , , , ,; exit 0")
+    noise = r"i=0; while [ $i -lt 4000 ]; do printf '\377\000 %s, \033[2J \001\r,' $i; i=$((i + 1)); done"
+    machine.program("nvidia-smi", f"{noise}; echo; echo , , , , , ,; exit 0")
     facts = machine.read()
     assert (facts.driver, facts.gpus) == (Driver(version="535.183.01"), ())
     assert facts.sources["gpus"].endswith("nvidia-smi: prints nothing that can be read")

@@ -1,0 +1,110 @@
+"""The indexes of the day: where each name leads, what a page lists for the torch family, and whether one answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from packaging.version import Version
+
+from envlock import index
+from envlock.app.world import World
+from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
+from envlock.facts import Facts
+from envlock.index import Index
+from envlock.index_page import IndexFile, release
+from envlock.model import LockedPackage
+
+__all__ = ["Pages", "addresses", "answers", "canonical", "evident", "pages"]
+
+Pages: TypeAlias = Mapping[tuple[str, str], Sequence[IndexFile]]
+"""What an index lists of a package, by both names."""
+
+_AT_ONCE: Final = 8
+_PATIENCE_SECONDS: Final = 2.0  # for a first byte, where there is another way
+
+
+def canonical(known: Facts) -> dict[str, str]:
+    """Return name -> address of each named index, as everybody has them."""
+    return {row.name: row.url for row in known.torch_sources}
+
+
+def addresses(world: World, known: Facts) -> dict[str, str]:
+    """Return name -> address of each index as the settings have it, with a login if it needs one.
+
+    The default index is missing where nobody sets it: the engines know their own.
+    """
+    return canonical(known) | dict(world.config.indexes)
+
+
+def pages(
+    world: World, wanted: Mapping[tuple[str, str], str | None], where: Mapping[str, str], *, download: bool
+) -> Pages:
+    """Read the page of each (index, package), side by side; `wanted` maps them to the version that is pinned.
+
+    What an index gives no hash of may be fetched and hashed if `download` says so. Raise `Refused` (`hash-missing`,
+    `index-unknown`), `WorldFailed` (`not-cached`, offline), and what `index.files` raises.
+    """
+    names = ", ".join(sorted({name for name, _ in wanted}))
+    if world.config.offline:
+        raise WorldFailed(f"offline, the indexes cannot be read: {names}", code="not-cached")
+    world.reporter.stage(f"Reading the indexes {names}")
+    asked = sorted(wanted)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = pool.map(lambda pair: index.files(pair[1], _index(pair[0], where), environ=world.environ), asked)
+        listed = dict(zip(asked, found, strict=True))
+    bare = sorted({file.file for pair, files in listed.items() for file in files if _lacks_hash(file, wanted[pair])})
+    if bare and not download:
+        problems = tuple(Problem(file=file, message="no sha256") for file in bare)
+        raise Refused("an index gives no hash of what would be locked", code="hash-missing", problems=problems)
+    if bare:
+        world.reporter.stage(f"Fetching to hash it, since its index gives no hash: {', '.join(bare)}")
+    return listed
+
+
+def _lacks_hash(file: IndexFile, pin: str | None) -> bool:
+    found = release(file.file)
+    return file.sha256 is None and found is not None and pin is not None and Version(found[1].public) == Version(pin)
+
+
+def evident(package: LockedPackage, listed: Pages, where: Mapping[str, str]) -> LockedPackage:
+    """Hold what a resolver took from a named index against that index's page, and say where each hash was read.
+
+    Raise `Refused` (`index-changed`) with both hashes where they differ.
+    """
+    (name, *_) = {file.index for file in package.artifacts}
+    page = {file.file: file for file in listed.get((name, package.name), ())}
+    if not page:
+        return package
+    index.unchanged({file.file: file.sha256 for file in package.artifacts}, page.values(), _index(name, where))
+    files = (
+        replace(file, size=file.size or page[file.file].size, evidence=_evidence(page[file.file]))
+        for file in package.artifacts
+    )
+    return replace(package, artifacts=tuple(files))
+
+
+def _evidence(file: IndexFile) -> str:
+    return file.evidence if file.sha256 else index.DOWNLOADED
+
+
+def answers(world: World, name: str, package: str, where: Mapping[str, str]) -> str | None:
+    """Return None if the index answers for a package within two seconds, else why it does not."""
+    try:
+        index.files(package, _index(name, where), environ=world.environ, seconds=_PATIENCE_SECONDS)
+    except EnvlockError as error:
+        return error.message
+    return None
+
+
+def _index(name: str, where: Mapping[str, str]) -> Index:
+    if name not in where:
+        variable = f"ENVLOCK_INDEX_{name.upper().replace('-', '_')}"
+        raise Refused(
+            f"where the index `{name}` is, is not known: {variable} says it",
+            code="index-unknown",
+            hint="envlock detect -v",
+        )
+    return Index(name=name, url=where[name])
