@@ -163,7 +163,8 @@ class Decision:
 class Plan:
     """The decision carried to a variant: `locked` says whether the lock holds it; sizes in bytes, None if unknown.
 
-    `torch` is the version that is locked, else pinned; None where there is none.
+    `torch` is the version that is locked, else pinned; None where there is none. `evidence` maps a package of a named
+    index to where its hash was read.
     """
 
     decision: Decision
@@ -172,6 +173,7 @@ class Plan:
     torch: str | None = None
     packages: int | None = None
     download: int | None = None
+    evidence: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Caution, ...] = ()
     command: str | None = None
 
@@ -328,7 +330,7 @@ class Locked:
 
     profile: str
     path: str
-    mode: Literal["write", "check", "dry-run"]
+    mode: Literal["write", "check", "dry-run", "confirm"]
     changed: bool
     moved: tuple[str, ...]
     changes: tuple[Change, ...]

@@ -62,6 +62,7 @@ def variant(
         torch=next((each.version for each in packages if each.name == "torch"), None),
         packages=len(packages),
         download=_download(packages, found, hosts),
+        evidence={one.name: file.evidence for one in packages for file in one.artifacts if file.evidence},
         command=f"envlock install {_named(profile)}",
     )
 

@@ -16,6 +16,7 @@ from envlock.model import (
     Cell,
     Detected,
     Diffed,
+    Exported,
     Held,
     Installed,
     Listed,
@@ -63,6 +64,8 @@ def result(answer: Answer) -> dict[str, Any]:  # noqa: PLR0911  one for each mem
             return _verified(answer)
         case Diffed():
             return _diffed(answer)
+        case Exported():
+            return _exported(answer)
         case _:
             raise unreachable(answer)
 
@@ -105,6 +108,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "locked": plan.locked,
         "packages": plan.packages,
         "download": plan.download,
+        "evidence": dict(plan.evidence),
         "eligible": list(decision.eligible),
         "refused": [_refusal(row) for row in decision.refused],
         "warnings": [_caution(row) for row in (*decision.warnings, *plan.warnings)],
@@ -180,6 +184,21 @@ def _diffed(answer: Diffed) -> dict[str, Any]:
         "changes": [dataclasses.asdict(change) for change in answer.changes],
         "files": list(answer.files),
         "machines": [dataclasses.asdict(shift) for shift in answer.shifts],
+    }
+
+
+def _exported(answer: Exported) -> dict[str, Any]:
+    return {
+        "profile": answer.profile,
+        "variant": answer.variant,
+        "format": answer.format,
+        "path": answer.path,
+        "files": list(answer.files),
+        "packages": answer.packages,
+        "built": list(answer.built),
+        "command": answer.command,
+        "warnings": [_caution(row) for row in answer.warnings],
+        "text": answer.text,
     }
 
 

@@ -15,7 +15,7 @@ from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
 from envlock.facts import Facts
 from envlock.index import Index
 from envlock.index_page import IndexFile, release
-from envlock.model import LockedPackage
+from envlock.model import Artifact, LockedPackage
 
 __all__ = ["Pages", "addresses", "answers", "canonical", "evident", "pages"]
 
@@ -66,7 +66,12 @@ def pages(
 
 def _lacks_hash(file: IndexFile, pin: str | None) -> bool:
     found = release(file.file)
-    return file.sha256 is None and found is not None and pin is not None and Version(found[1].public) == Version(pin)
+    return (
+        file.sha256 is None
+        and found is not None
+        and pin is not None
+        and Version(found[1].public) == Version(Version(pin).public)
+    )
 
 
 def evident(package: LockedPackage, listed: Pages, where: Mapping[str, str]) -> LockedPackage:
@@ -80,14 +85,14 @@ def evident(package: LockedPackage, listed: Pages, where: Mapping[str, str]) -> 
         return package
     index.unchanged({file.file: file.sha256 for file in package.artifacts}, page.values(), _index(name, where))
     files = (
-        replace(file, size=file.size or page[file.file].size, evidence=_evidence(page[file.file]))
+        replace(file, size=file.size or page[file.file].size, evidence=_evidence(file, page[file.file]))
         for file in package.artifacts
     )
     return replace(package, artifacts=tuple(files))
 
 
-def _evidence(file: IndexFile) -> str:
-    return file.evidence if file.sha256 else index.DOWNLOADED
+def _evidence(known: Artifact, listed: IndexFile) -> str:
+    return listed.evidence if listed.sha256 else known.evidence or index.DOWNLOADED
 
 
 def answers(world: World, name: str, package: str, where: Mapping[str, str]) -> str | None:

@@ -24,7 +24,7 @@ from envlock.model import Caution, Change, Inputs, Lock, Locked, Profile
 
 __all__ = ["Mode", "inputs", "run"]
 
-Mode: TypeAlias = Literal["write", "check", "dry-run"]
+Mode: TypeAlias = Literal["write", "check", "dry-run", "confirm"]
 
 _MOVED: Final = {
     "profile": "the profile says something else than when it was locked",
@@ -45,6 +45,7 @@ def run(
     """Lock a profile; versions that still fit stay, but with `upgrade`, or for the `upgrade_packages`.
 
     `check` writes nothing and needs no network; it raises `Refused`: `lock-missing`, or `lock-stale` with what moved.
+    `confirm` resolves nothing: it holds each hash against the page of its named index, and writes where it was read.
     A variant that no versions satisfy is absent, and the `failure` in the answer says why; any other failure names its
     variant, and nothing is written. `download` allows what an index gives no hash of to be fetched and hashed.
     `WorldFailed` (`lock-busy`) where another envlock writes this very lock.
@@ -56,8 +57,12 @@ def run(
     else:
         free = {canonicalize_name(package) for package in upgrade_packages}
         # From what is read until all is written: what another one locks meanwhile would be undone.
-        with writing.hold(job.target, again=job.hint) if mode == "write" else nullcontext():
-            answer = _make(world, job, mode, upgrade=upgrade, free=free, download=download)
+        with writing.hold(job.target, again=job.hint) if mode in {"write", "confirm"} else nullcontext():
+            answer = (
+                _confirm(world, job)
+                if mode == "confirm"
+                else _make(world, job, mode, upgrade=upgrade, free=free, download=download)
+            )
     return replace(answer, seconds=world.clock() - begun)
 
 
@@ -108,12 +113,16 @@ def _read(world: World, path: Path) -> Lock:
 # ---- is it current? -----------------------------------------------------------------------------------------------
 
 
-def _check(world: World, job: _Job) -> Locked:
-    """Return the answer for a lock that is current; raise `lock-missing` or `lock-stale`."""
+def _held(world: World, job: _Job) -> tuple[Path, Lock]:
     found = store.lock_file(job.profile.name, world.cwd)
     if found is None:
         raise Refused(f"`{job.profile.name}` is not locked", code="lock-missing", hint=job.hint)
-    held = _read(world, found)
+    return found, _read(world, found)
+
+
+def _check(world: World, job: _Job) -> Locked:
+    """Return the answer for a lock that is current; raise `lock-missing` or `lock-stale`."""
+    found, held = _held(world, job)
     moved = lock.moved(held, job.inputs)
     beside = [path for path, content in _files(found, held, job.canonical).items() if store.content(path) != content]
     if moved or beside:
@@ -123,6 +132,26 @@ def _check(world: World, job: _Job) -> Locked:
         message = f"the lock of `{job.profile.name}` is out of date: {what}"
         raise Refused(message, code="lock-stale", problems=tuple(problems), hint=job.hint)
     return _answer(world, job, held, mode="check", path=found)
+
+
+def _confirm(world: World, job: _Job) -> Locked:
+    """Read the pages of the named indexes again; raise `index-changed` where one gives another hash."""
+    _, held = _held(world, job)
+    where = indexes.addresses(world, job.facts)
+    every = [package for one in held.variants for package in one.packages]
+    wanted = {
+        (file.index, package.name): package.version
+        for package in every
+        for file in package.artifacts
+        if file.index != request.DEFAULT_INDEX
+    }
+    listed = indexes.pages(world, wanted, where, download=True) if wanted else {}
+    fresh = tuple(
+        replace(one, packages=tuple(indexes.evident(package, listed, where) for package in one.packages))
+        for one in held.variants
+    )
+    new = replace(held, variants=fresh)
+    return _answer(world, job, new, mode="confirm", changed=_put(job, held, new, write=True))
 
 
 # ---- making it ----------------------------------------------------------------------------------------------------

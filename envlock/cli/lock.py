@@ -23,6 +23,7 @@ def options(parser: Parser) -> None:
     parser.positional("profiles", metavar="PROFILE", text="names or paths", nargs="+")
     parser.option("--check", text="exit 1 if an input moved; without network, writes nothing", action="store_true")
     parser.option("--dry-run", text="resolve and show what would change; writes nothing", action="store_true")
+    parser.option("--confirm", text="hold the hashes of the PyTorch indexes against their pages", action="store_true")
     parser.option("--upgrade", text="take the newest versions the profile allows", action="store_true")
     parser.option(
         "-P",
@@ -47,10 +48,11 @@ def run(arguments: Namespace, world: World) -> LockedAll:
 
     Where some were done and some not, both are in the answer; where none was, the failure is raised.
     """
-    moves = arguments.upgrade or arguments.upgrade_package
-    if arguments.check and (arguments.dry_run or moves):
-        other = "--dry-run" if arguments.dry_run else "--upgrade"
-        raise Misuse(f"`--check` and `{other}` cannot both be said", code="usage", hint="envlock lock --help")
+    moves = bool(arguments.upgrade or arguments.upgrade_package)
+    said = {"--check": arguments.check, "--confirm": arguments.confirm, "--dry-run": arguments.dry_run}
+    alone = [flag for flag, set_ in {**said, "--upgrade": moves}.items() if set_]
+    if len(alone) > 1 and alone != ["--dry-run", "--upgrade"]:
+        raise Misuse(f"`{alone[0]}` and `{alone[1]}` cannot both be said", code="usage", hint="envlock lock --help")
     answer = _checked(arguments.profiles, world) if arguments.check else _locked(arguments, world)
     if answer.failure and not answer.locks:
         raise answer.failure
@@ -61,7 +63,7 @@ def _locked(arguments: Namespace, world: World) -> LockedAll:
     asked = partial(
         lock.run,
         world,
-        mode="dry-run" if arguments.dry_run else "write",
+        mode="dry-run" if arguments.dry_run else "confirm" if arguments.confirm else "write",
         upgrade=arguments.upgrade,
         upgrade_packages=arguments.upgrade_package,
         download=not arguments.no_download,

@@ -14,6 +14,8 @@ HEADLINES = {
     ("dry-run", True): "would change {path}, {count}",
     ("dry-run", False): "would not change {path}, {count}",
     ("check", False): "up to date: {path}, {count}",
+    ("confirm", True): "every hash is the index's; wrote that to {path}, {count}",
+    ("confirm", False): "every hash is the index's: {path}, {count}",
 }
 
 

@@ -62,6 +62,10 @@ def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
     if plan.packages is not None:
         download = f", {size(plan.download)} to download" if plan.download is not None else ""
         canvas.line(f"{plan.packages} packages{download}", indent=2)
+    if verbose and plan.evidence:
+        for package, evidence in plan.evidence.items():
+            canvas.line((f"hash of {package}: {evidence}", "dim"), indent=2)
+        canvas.line((f"`envlock lock {decision.profile} --confirm` reads them again", "dim"), indent=2)
 
 
 def _torch(plan: Plan, variant: Variant) -> list[str]:
