@@ -44,6 +44,8 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.document",
             "envlock.gpu_names",
             "envlock.index_page",
+            "envlock.conflict_rules",
+            "envlock.conflicts",
         ),
     ),
     (
