@@ -32,6 +32,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.lock",
             "envlock.lock_text",
             "envlock.lock_diff",
+            "envlock.exports",
             "envlock.sdist",
             "envlock.rules",
             "envlock.lines",

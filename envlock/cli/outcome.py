@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from envlock.errors import EnvlockError, Refused, WorldFailed, unreachable
-from envlock.model import Answer, Detected, Diffed, Installed, Listed, LockedAll, Planned, Verified
+from envlock.model import Answer, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
 
 __all__ = ["judge"]
 
@@ -13,7 +13,7 @@ __all__ = ["judge"]
 def judge(answer: Answer) -> EnvlockError | None:
     """Return the error that stands beside the answer, or None where the answer is yes."""
     match answer:
-        case Detected() | Listed():
+        case Detected() | Listed() | Exported():
             return None
         case LockedAll():
             return answer.failure

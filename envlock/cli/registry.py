@@ -55,6 +55,10 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             module="envlock.cli.diff",
             summary="what differs between two locks, or an environment and its lock, and what machines need then",
         ),
+        "export": Verb(
+            module="envlock.cli.export",
+            summary="one variant for other tools: requirements.txt, environment.yml",
+        ),
         "install": Verb(
             module="envlock.cli.install",
             summary="a fresh environment from the lock, proven before it is switched to",

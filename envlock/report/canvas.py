@@ -59,6 +59,10 @@ class Canvas:
         """Draw a command to copy: on one line, however long it is."""
         self._console.print(self._assemble(("  ", (command, "cyan"))), soft_wrap=True)
 
+    def verbatim(self, text: str) -> None:
+        """Draw a text as it is, however wide: it is for other programs."""
+        self._buffer.write(text)
+
     def gap(self) -> None:
         """Draw an empty line."""
         self._console.print()

@@ -16,6 +16,7 @@ from envlock.model import (
     Detected,
     Diffed,
     Driver,
+    Exported,
     Floors,
     Gpu,
     Held,
@@ -396,6 +397,28 @@ DIFFERENT = Diffed(
     strict=True,
 )
 
+PRINTED = Exported(
+    profile="gemma-qlora",
+    variant="cu121-pypi",
+    format="environment.yml",
+    text='name: "gemma-qlora"\nchannels:\n  - conda-forge\n',
+    path=None,
+    files=("environment.yml",),
+    packages=75,
+    warnings=(Caution(code="no-driver", message="there is no NVIDIA driver here", backend="cu121"),),
+)
+PUT = Exported(
+    profile="xtuner-internlm2",
+    variant="cu121-pypi",
+    format="environment.yml",
+    text=None,
+    path="out/environment.yml",
+    files=("out/environment.yml", "out/requirements.txt", "out/build-requirements.txt"),
+    packages=215,
+    built=("deepspeed", "timeout-decorator"),
+    command="conda env create -f out/environment.yml",
+)
+
 ANSWERS: dict[str, Answer] = {
     "detect-workstation": WORKSTATION,
     "detect-reboot": REBOOT,
@@ -411,6 +434,9 @@ ANSWERS: dict[str, Answer] = {
     "diff-moved": DIFFERENT,
     "diff-same": Diffed(before=COMMITTED, after=AT_HAND, same=("cu121-pypi", "cpu-py310-pypi"), strict=True),
     "diff-environment": Diffed(before=PLACED, after=AT_HAND, files=("cu121-pypi",)),
+    "export-printed": PRINTED,
+    "export-beside": PUT,
+    "export-one": replace(PUT, format="requirements", path="req.txt", files=("req.txt",), built=(), command=None),
     "install-cpu": INSTALLED,
     "install-not-switched": NOT_SWITCHED,
     "install-unmoved": UNMOVED,

@@ -36,7 +36,7 @@ for module in {modules!r}:
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     name = "{stem}-py3-none-any.whl"
     info = "{stem}.dist-info/"
-    with zipfile.ZipFile(pathlib.Path(directory, name), "w") as archive:
+    with zipfile.ZipFile(pathlib.Path(directory, name), "w", strict_timestamps=False) as archive:
         archive.write("{module}.py")
         archive.write("PKG-INFO", info + "METADATA")
         archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")

@@ -1,0 +1,282 @@
+"""`envlock export`: one locked variant as other tools take it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envlock import exports, facts, lock, profile, request, store, writing
+from envlock.app import indexes, plan
+from envlock.app import lock as locking
+from envlock.app.world import World
+from envlock.errors import Misuse, Problem, Refused, WorldFailed
+from envlock.facts import Facts
+from envlock.model import Caution, Exported, Format, Lock, LockedVariant, Policy, Profile
+
+__all__ = ["run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What was asked for, and for which machine."""
+
+    name: str
+    format: Format
+    variant: str | None
+    output: str | None
+    force: bool
+    frozen: bool
+    host_files: Sequence[Path]
+    driver: str | None
+    gpus: Sequence[str]
+    glibc: str | None
+    backend: str | None
+    policy: Policy | None
+    python: str | None
+
+    @property
+    def again(self) -> str:
+        """The command that asks for the same."""
+        parts = ["envlock", "export", self.name, "--format", self.format]
+        parts += ["--variant", self.variant] if self.variant else []
+        parts += ["-o", self.output] if self.output else []
+        return shlex.join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What is exported: `addresses` are those of the named indexes as everybody has them."""
+
+    asked: _Asked
+    profile: Profile
+    locked: LockedVariant
+    facts: Facts
+    addresses: Mapping[str, str]
+    warnings: tuple[Caution, ...]
+
+
+def run(
+    world: World,
+    name: str,
+    *,
+    kind: Format = "requirements",
+    variant: str | None = None,
+    output: str | None = None,
+    force: bool = False,
+    frozen: bool = False,
+    host_files: Sequence[Path] = (),
+    driver: str | None = None,
+    gpus: Sequence[str] = (),
+    glibc: str | None = None,
+    backend: str | None = None,
+    policy: Policy | None = None,
+    python: str | None = None,
+) -> Exported:
+    """Export the variant named, else the one that `plan` chooses for the machines named, else for this one.
+
+    Without an `output` the answer holds the text. `force` allows a file there that is no export to be replaced,
+    `frozen` a lock whose inputs moved. Raises `Misuse` (`usage`, `variant-unknown`, what cannot be read), `Refused`
+    (`no-compatible-backend`, `variant-not-locked`, `lock-missing`, `lock-stale`), `WorldFailed` (`target-foreign`,
+    `target-busy`, `not-writable`, `disk-full`).
+    """
+    asked = _Asked(
+        name=name,
+        format=kind,
+        variant=variant,
+        output=output,
+        force=force,
+        frozen=frozen,
+        host_files=host_files,
+        driver=driver,
+        gpus=gpus,
+        glibc=glibc,
+        backend=backend,
+        policy=policy,
+        python=python,
+    )
+    job = _job(world, asked)
+    for warning in job.warnings:
+        world.reporter.warn(warning)
+    return _put(world, job, _texts(job))
+
+
+# ---- choosing -----------------------------------------------------------------------------------------------------
+
+
+def _job(world: World, asked: _Asked) -> _Job:
+    file = store.profile_file(asked.name, world.cwd)
+    wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
+    known = facts.parse(store.facts_texts())
+    found = store.lock_file(wanted.name, world.cwd)
+    if found is None:
+        raise Refused(f"`{wanted.name}` is not locked", code="lock-missing", hint=f"envlock lock {asked.name}")
+    held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd))
+    locked, warnings = _named(held, wanted, asked) if asked.variant else _chosen(world, held, asked)
+    return _Job(
+        asked=asked,
+        profile=wanted,
+        locked=locked,
+        facts=known,
+        addresses=indexes.canonical(known),
+        warnings=(*warnings, *_stale(world, wanted, known, held, asked)),
+    )
+
+
+def _named(held: Lock, wanted: Profile, asked: _Asked) -> tuple[LockedVariant, tuple[Caution, ...]]:
+    found = next((row for row in held.variants if row.variant.name == asked.variant), None)
+    if found is not None:
+        return found, ()
+    there = [row.variant.name for row in held.variants]
+    if asked.variant in {one.name for one in request.variants(wanted)}:
+        raise _unlocked(asked.variant or "", held, hint=f"envlock lock {asked.name}")
+    near = difflib.get_close_matches(asked.variant or "", there, n=1)
+    expected = f"`{near[0]}`?" if near else f"one of {', '.join(there)}"
+    problem = Problem(message=f"no variant is called `{asked.variant}`", file=wanted.file, expected=expected)
+    hint = "envlock profiles -v"
+    raise Misuse(f"`{wanted.name}` has no such variant", code="variant-unknown", problems=(problem,), hint=hint)
+
+
+def _chosen(world: World, held: Lock, asked: _Asked) -> tuple[LockedVariant, tuple[Caution, ...]]:
+    made = plan.run(
+        world,
+        asked.name,
+        host_files=asked.host_files,
+        driver=asked.driver,
+        gpus=asked.gpus,
+        glibc=asked.glibc,
+        backend=asked.backend,
+        policy=asked.policy,
+        python=asked.python,
+    ).plan
+    if made.variant is None:
+        raise Refused(
+            f"no backend of `{held.profile}` fits this machine; `--variant` takes one by its name",
+            code="no-compatible-backend",
+            hint=f"envlock plan {asked.name}",
+        )
+    found = next((row for row in held.variants if row.variant == made.variant), None)
+    if found is None:
+        raise _unlocked(made.variant.name, held, hint=made.command or f"envlock lock {asked.name}")
+    return found, made.decision.warnings
+
+
+def _unlocked(variant: str, held: Lock, *, hint: str) -> Refused:
+    there = ", ".join(row.variant.name for row in held.variants) or "nothing"
+    return Refused(
+        f"`{variant}` of `{held.profile}` is not locked",
+        code="variant-not-locked",
+        problems=(Problem(message=f"locked: {there}"),),
+        hint=hint,
+    )
+
+
+def _stale(world: World, wanted: Profile, known: Facts, held: Lock, asked: _Asked) -> tuple[Caution, ...]:
+    moved = lock.moved(held, locking.inputs(world, wanted, known, held.variants))
+    if not moved:
+        return ()
+    message = f"the lock of `{wanted.name}` is out of date: {', '.join(moved)} moved"
+    if asked.frozen:
+        return (Caution(code="lock-stale", message=f"{message}; exported as it is"),)
+    problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
+    raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {asked.name}")
+
+
+# ---- texts --------------------------------------------------------------------------------------------------------
+
+
+def _texts(job: _Job) -> dict[str, str]:
+    """Return name -> text, the export itself first."""
+    if job.asked.format == "environment.yml":
+        return exports.environment(job.locked, job.profile, job.addresses)
+    return exports.requirements(job.locked, job.profile.name, job.addresses)
+
+
+def _put(world: World, job: _Job, texts: Mapping[str, str]) -> Exported:
+    main, *beside = texts
+    if job.asked.output is None:
+        warnings = job.warnings
+        if beside:
+            message = f"{main} is not enough: {' and '.join(beside)} must stand beside it, and `-o FOLDER/` writes all"
+            caution = Caution(code="files-beside", message=message)
+            world.reporter.warn(caution)
+            warnings = (*warnings, caution)
+        return _answer(job, text=texts[main], files=(main,), warnings=warnings)
+    path = _target(world, job)
+    placed = {
+        path: exports.renamed(texts[main], main, path.name),
+        **{path.parent / name: texts[name] for name in beside},
+    }
+    if len(placed) < len(texts):
+        message = f"`{path.name}` is what stands beside the export: it needs another name"
+        raise Misuse(message, code="usage", hint="envlock export --help")
+    _write(job, {file: text.encode() for file, text in placed.items()})
+    files = tuple(store.shown(file, world.cwd) for file in placed)
+    return _answer(job, path=files[0], files=files, warnings=job.warnings)
+
+
+def _target(world: World, job: _Job) -> Path:
+    """Return the file to write: what was said, or the usual name in the folder that was said."""
+    output = job.asked.output or ""
+    path = store.typed(output, world.cwd)
+    if output.endswith(os.sep) or path.is_dir():
+        return path / exports.name(job.asked.format, job.profile.name, job.locked.variant.name)
+    return path
+
+
+def _write(job: _Job, files: Mapping[Path, bytes]) -> None:
+    (target, *_) = files
+    try:
+        with writing.hold(target, again=job.asked.again):
+            for path in files:
+                _refuse_foreign(job, path)
+            writing.put(files)
+    except WorldFailed as error:
+        if error.code != "lock-busy":
+            raise
+        message = f"another envlock is writing `{target}`"
+        raise WorldFailed(message, code="target-busy", hint=error.hint) from error
+
+
+def _refuse_foreign(job: _Job, path: Path) -> None:
+    """Raise `target-foreign` for what is not a file, and, unless forced, for one that is no export and not empty."""
+    if not os.path.lexists(path):
+        return
+    if path.is_file() and not path.is_symlink():
+        held = store.content(path) or b""
+        if not held or job.asked.force or exports.is_export(held):
+            return
+        what, hint = "a file that envlock did not write", f"{job.asked.again} --force"
+    else:
+        what, hint = "not a file", f"ls -ld {shlex.quote(str(path))}"
+    raise WorldFailed(f"`{path}` is {what}; it is left alone", code="target-foreign", hint=hint)
+
+
+def _answer(
+    job: _Job,
+    *,
+    files: tuple[str, ...],
+    warnings: tuple[Caution, ...],
+    text: str | None = None,
+    path: str | None = None,
+) -> Exported:
+    return Exported(
+        profile=job.profile.name,
+        variant=job.locked.variant.name,
+        format=job.asked.format,
+        text=text,
+        path=path,
+        files=files,
+        packages=len(job.locked.packages),
+        built=tuple(package.name for package in lock.sources(job.locked.packages)),
+        command=_command(job, path) if path else None,
+        warnings=warnings,
+    )
+
+
+def _command(job: _Job, path: str) -> str | None:
+    """Return what takes the export; the first lines of a requirements file say that themselves."""
+    return f"conda env create -f {shlex.quote(path)}" if job.asked.format == "environment.yml" else None

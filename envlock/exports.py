@@ -1,0 +1,117 @@
+"""A locked variant as other tools take it: the texts for pip, uv and conda, and where they go. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from envlock import lock
+from envlock.model import Format, LockedPackage, LockedVariant, Profile
+
+__all__ = ["BUILD", "FORMATS", "MARK", "REQUIREMENTS", "environment", "is_export", "name", "renamed", "requirements"]
+
+FORMATS: Final[tuple[Format, ...]] = ("requirements", "environment.yml")
+MARK: Final = "Written by `envlock export`."
+"""Ends the first line of whatever is exported and is not as `envlock lock` writes it."""
+
+REQUIREMENTS: Final = "requirements.txt"
+BUILD: Final = "build-requirements.txt"
+
+# The compilers that profiles ask for go by conda-forge's names; `nodefaults` keeps out what a user's settings add.
+_CHANNELS: Final = ("conda-forge", "nodefaults")
+_CONDA_NAME: Final = re.compile(r"(?:.*::)?\s*([^\s<>=!~\[]+)")
+
+
+def name(kind: Format, profile: str, variant: str) -> str:
+    """Return what an export is called where nobody says so. PEP 751 allows no dot in what names a lock."""
+    slug = f"{profile}-{variant}"
+    names = {
+        "requirements": REQUIREMENTS,
+        "pylock": f"pylock.{slug.replace('.', '-')}.toml",
+        "environment.yml": "environment.yml",
+        "wheelhouse": f"{slug}-wheelhouse",
+    }
+    return names[kind]
+
+
+def is_export(content: bytes) -> bool:
+    """Tell whether a file is one that `export` writes, of whatever variant: its first line says so."""
+    first = content.partition(b"\n")[0]
+    return first.endswith(MARK.encode()) or lock.is_rendered(content)
+
+
+def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, str]) -> dict[str, str]:
+    """Return name -> text of what pip and uv take, as it stands in `lockfiles/`: more than one where it is built from.
+
+    `addresses` are those of the named indexes as everybody has them.
+    """
+    found = {REQUIREMENTS: lock.requirements(locked, profile, addresses)}
+    if locked.build:
+        found[BUILD] = lock.build_requirements(locked, profile)
+    return found
+
+
+def renamed(text: str, was: str, now: str) -> str:
+    """Return a text whose comments say how to install it under another name."""
+    named = re.compile(rf"(?<![\w-]){re.escape(was)}")
+    return "".join(
+        named.sub(lambda _: shlex.quote(now), line) if line.startswith("#") else line
+        for line in text.splitlines(keepends=True)
+    )
+
+
+def environment(locked: LockedVariant, profile: Profile, addresses: Mapping[str, str]) -> dict[str, str]:
+    """Return name -> text of what `conda env create` takes, and of what must stand beside it.
+
+    conda writes each item below `pip:` into a requirements file as it is, for `pip install -U -r`: hashes and options
+    for a file are fine there, options of the command are not. Packages that come as source need one of those
+    (`--no-build-isolation`), so where there are any, pip is left to whoever made the environment.
+    """
+    built = ", ".join(package.name for package in lock.sources(locked.packages))
+    variant = locked.variant
+    specs = [f"python {variant.python}.*", *(one for one in profile.conda_requires if _conda_name(one) != "python")]
+    if "pip" not in map(_conda_name, specs):
+        specs.append("pip")
+    lines = [
+        f"# {profile.name}, variant {variant.name} ({variant.platform}). {MARK}",
+        "# conda env create -f environment.yml; mamba and micromamba take it as well.",
+        *(_by_hand(locked, profile.name, addresses, built) if built else ()),
+        f"name: {json.dumps(profile.name)}",
+        "channels:",
+        *(f"  - {channel}" for channel in _CHANNELS),
+        "dependencies:",
+        *(f"  - {json.dumps(spec)}" for spec in specs),
+    ]
+    if not built:
+        items = [*_index_options(locked, addresses), *map(_requirement, locked.packages)]
+        lines += ["  - pip:", *(f"    - {json.dumps(item)}" for item in items)]
+    beside = requirements(locked, profile.name, addresses) if built else {}
+    return {"environment.yml": "\n".join(lines) + "\n", **beside}
+
+
+def _by_hand(locked: LockedVariant, profile: str, addresses: Mapping[str, str], built: str) -> list[str]:
+    pip = f"conda run -n {profile} python -m pip install --no-deps --require-hashes"
+    options = "".join(f" {option}" for option in _index_options(locked, addresses))
+    return [
+        "# Then, since conda cannot say --no-build-isolation, with the two files that stand beside this one:",
+        f"#   {pip} --only-binary :all: -r {BUILD}",
+        f"#   {pip} --no-build-isolation{options} -r {REQUIREMENTS}",
+        f"# Built from source: {built}",
+    ]
+
+
+def _index_options(locked: LockedVariant, addresses: Mapping[str, str]) -> list[str]:
+    return [f"--extra-index-url {addresses[index]}" for index in lock.indexes(locked)]
+
+
+def _requirement(package: LockedPackage) -> str:
+    hashes = (f" --hash=sha256:{digest}" for digest in sorted(file.sha256 for file in package.artifacts))
+    return f"{package.name}=={package.version}{''.join(hashes)}"
+
+
+def _conda_name(spec: str) -> str:
+    found = _CONDA_NAME.match(spec)
+    return found[1].lower() if found else ""
