@@ -57,10 +57,13 @@ def render(lock: Lock) -> str:
         "[inputs]",
         f"profile = {_quoted(lock.inputs.profile)}",
         f"facts = {_quoted(lock.inputs.facts)}",
+        f"rules = {_quoted(lock.inputs.rules)}",
         f"engine = {_quoted(lock.inputs.engine)}",
     ]
+    allowed = [f"{rule} = {_list(names)}" for rule, names in sorted(lock.allowed.items())]
     blocks = [
         "\n".join(head),
+        *(["\n".join(["[allowed]", *allowed])] if allowed else []),
         *(_variant_block(locked) for locked in lock.variants),
         *_package_blocks("package", lock, lambda locked: locked.packages),
         *_package_blocks("build", lock, lambda locked: locked.build),
@@ -184,7 +187,7 @@ def parse(text: str, file: str, *, copied: bool = False) -> Lock:
 
 
 def _lock(scope: Scope, called: str | None) -> Lock:
-    scope.know("schema", "digest", "profile", "inputs", "variant", "package", "build")
+    scope.know("schema", "digest", "profile", "inputs", "allowed", "variant", "package", "build")
     if scope.values.get("schema") != SCHEMA or isinstance(scope.values["schema"], bool):
         scope.complain("schema", "is missing or not a schema of envlock", expected=str(SCHEMA))
     _need(scope, "digest", _SHA256)
@@ -192,7 +195,7 @@ def _lock(scope: Scope, called: str | None) -> Lock:
     if called is not None and profile not in ("", called):
         scope.complain("profile", f"is `{profile}`", expected=f"`{called}`, as the file is called")
     inputs = scope.inner("inputs", required=True) or replace(scope, values={}, problems=[])
-    inputs.know("profile", "facts", "engine")
+    inputs.know("profile", "facts", "rules", "engine")
     variants = scope.inner("variant") or replace(scope, values={})
     names = tuple(variants.values)
     packages, build = _packages(scope, "package", names), _packages(scope, "build", names)
@@ -201,6 +204,7 @@ def _lock(scope: Scope, called: str | None) -> Lock:
         inputs=Inputs(
             profile=_need(inputs, "profile", _DIGEST),
             facts=_need(inputs, "facts", _DIGEST),
+            rules=_need(inputs, "rules", _DIGEST),
             engine=_need(inputs, "engine", _LABEL),
         ),
         variants=tuple(
@@ -208,7 +212,17 @@ def _lock(scope: Scope, called: str | None) -> Lock:
             for name in names
             if (locked := _variant(variants, name, packages.get(name, ()), build.get(name, ()))) is not None
         ),
+        allowed=_allowed(scope, names),
     )
+
+
+def _allowed(scope: Scope, names: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    inner = scope.inner("allowed") or replace(scope, values={})
+    found = {rule: inner.texts(rule, _LABEL) for rule in inner.values}
+    for rule, some in found.items():
+        if not re.fullmatch(_NAME.pattern, rule) or not some or not set(some) <= set(names):
+            inner.complain(rule, "waives no rule for a variant there is", expected=f"some of {', '.join(names)}")
+    return found
 
 
 def _variant(

@@ -227,20 +227,22 @@ class LockedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a lock was made from; it is stale when one of these moved."""
+    """What a lock was made from; it is stale when one of these moved. `rules` are what its packages were held against."""
 
     profile: str
     facts: str
+    rules: str
     engine: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """`lockfiles/<profile>.lock`."""
+    """`lockfiles/<profile>.lock`; `allowed` maps a rule to the variants that break it and are locked all the same."""
 
     profile: str
     inputs: Inputs
     variants: tuple[LockedVariant, ...]
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

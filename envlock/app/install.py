@@ -204,7 +204,7 @@ def _locked(held: Lock | None, chosen: Plan, wanted: Profile) -> LockedVariant:
 
 
 def _stale(world: World, wanted: Profile, known: Facts, held: Lock | None, *, frozen: bool) -> tuple[Caution, ...]:
-    moved = lock.moved(held, locking.inputs(world, wanted, known)) if held else ()
+    moved = lock.moved(held, locking.inputs(world, wanted, known, held.variants)) if held else ()
     if not moved:
         return ()
     message = f"the lock of `{wanted.name}` is out of date: {', '.join(moved)} moved"

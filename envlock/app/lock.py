@@ -13,14 +13,14 @@ from typing import Final, Literal, TypeAlias
 from packaging.utils import canonicalize_name
 
 from envlock import facts, lock, profile, request, store, writing
-from envlock.app import indexes, resolving
+from envlock.app import indexes, judging, resolving
 from envlock.app.resolving import Task
 from envlock.app.world import World
 from envlock.engines.resolver import Resolver
 from envlock.engines.resolvers import RESOLVERS
 from envlock.errors import Misuse, Problem, Refused
 from envlock.facts import Facts
-from envlock.model import Caution, Change, Inputs, Lock, Locked, Profile
+from envlock.model import Caution, Change, Inputs, Lock, Locked, LockedVariant, Profile
 
 __all__ = ["Mode", "inputs", "run"]
 
@@ -29,6 +29,7 @@ Mode: TypeAlias = Literal["write", "check", "dry-run", "confirm"]
 _MOVED: Final = {
     "profile": "the profile says something else than when it was locked",
     "facts": "the facts that this profile touches are not those it was locked with",
+    "rules": "what is known to break is not what its packages were held against",
     "engine": "the resolver is another one, or another major version",
 }
 
@@ -41,13 +42,15 @@ def run(
     upgrade: bool = False,
     upgrade_packages: Sequence[str] = (),
     download: bool = True,
+    allow: Sequence[str] = (),
 ) -> Locked:
     """Lock a profile; versions that still fit stay, but with `upgrade`, or for the `upgrade_packages`.
 
     `check` writes nothing and needs no network; it raises `Refused`: `lock-missing`, or `lock-stale` with what moved.
     `confirm` resolves nothing: it holds each hash against the page of its named index, and writes where it was read.
     A variant that no versions satisfy is absent, and the `failure` in the answer says why; any other failure names its
-    variant, and nothing is written. `download` allows what an index gives no hash of to be fetched and hashed.
+    variant, and nothing is written. `download` allows what an index gives no hash of to be fetched and hashed; `allow`
+    names rules that may be broken, which the lock records (else `Refused`, `conflict`).
     `WorldFailed` (`lock-busy`) where another envlock writes this very lock.
     """
     begun = world.clock()
@@ -58,28 +61,30 @@ def run(
         free = {canonicalize_name(package) for package in upgrade_packages}
         # From what is read until all is written: what another one locks meanwhile would be undone.
         with writing.hold(job.target, again=job.hint) if mode in {"write", "confirm"} else nullcontext():
-            answer = (
-                _confirm(world, job)
-                if mode == "confirm"
-                else _make(world, job, mode, upgrade=upgrade, free=free, download=download)
-            )
+            if mode == "confirm":
+                answer = _confirm(world, job)
+            else:
+                answer = _make(world, job, mode, upgrade=upgrade, free=free, download=download, allow=allow)
     return replace(answer, seconds=world.clock() - begun)
 
 
-def inputs(world: World, wanted: Profile, known: Facts) -> Inputs:
-    """Return what a lock made now would be made from; starts the resolver to learn its version."""
-    series = RESOLVERS[world.config.resolver].series(resolving.bench(world, Path(sys.executable), {}))
-    return Inputs(profile=wanted.digest, facts=facts.used_digest(wanted, known), engine=series)
+def inputs(world: World, wanted: Profile, known: Facts, variants: Sequence[LockedVariant]) -> Inputs:
+    """Return what a lock of these variants made now would be made from; starts the resolver to learn its version."""
+    return Inputs(
+        profile=wanted.digest,
+        facts=facts.used_digest(wanted, known),
+        rules=judging.digest(wanted, variants, judging.rules(known)),
+        engine=RESOLVERS[world.config.resolver].series(resolving.bench(world, Path(sys.executable), {})),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """A profile, what a lock of it is made from, and where that lock goes."""
+    """A profile, what is known, and where its lock goes."""
 
     profile: Profile
     facts: Facts
     resolver: Resolver
-    inputs: Inputs
     target: Path
 
     @property
@@ -101,7 +106,6 @@ def _job(world: World, name: str) -> _Job:
         profile=wanted,
         facts=known,
         resolver=RESOLVERS[world.config.resolver],
-        inputs=inputs(world, wanted, known),
         target=store.lock_target(wanted.name, world.cwd),
     )
 
@@ -123,7 +127,7 @@ def _held(world: World, job: _Job) -> tuple[Path, Lock]:
 def _check(world: World, job: _Job) -> Locked:
     """Return the answer for a lock that is current; raise `lock-missing` or `lock-stale`."""
     found, held = _held(world, job)
-    moved = lock.moved(held, job.inputs)
+    moved = lock.moved(held, inputs(world, job.profile, job.facts, held.variants))
     beside = [path for path, content in _files(found, held, job.canonical).items() if store.content(path) != content]
     if moved or beside:
         what = f"{', '.join(moved)} moved" if moved else "what stands beside it is not what it says"
@@ -157,8 +161,17 @@ def _confirm(world: World, job: _Job) -> Locked:
 # ---- making it ----------------------------------------------------------------------------------------------------
 
 
-def _make(world: World, job: _Job, mode: Mode, *, upgrade: bool, free: AbstractSet[str], download: bool) -> Locked:
-    """Resolve, compare with what stands there, and write it if the mode says so."""
+def _make(
+    world: World,
+    job: _Job,
+    mode: Mode,
+    *,
+    upgrade: bool,
+    free: AbstractSet[str],
+    download: bool,
+    allow: Sequence[str],
+) -> Locked:
+    """Resolve, judge, compare with what stands there, and write it if the mode says so."""
     old = _old(world, job, upgrade=upgrade)
     wanted = request.variants(job.profile)
     several = f"{len(wanted)} variants" if len(wanted) > 1 else wanted[0].name
@@ -174,10 +187,19 @@ def _make(world: World, job: _Job, mode: Mode, *, upgrade: bool, free: AbstractS
         download=download,
     )
     made = resolving.resolve(world, task)
-    new = Lock(profile=job.profile.name, inputs=job.inputs, variants=made.variants)
+    now = inputs(world, job.profile, job.facts, made.variants)
+    waived = judging.judge(
+        world,
+        job.profile,
+        made.variants,
+        judging.rules(job.facts),
+        waived=old.allowed if old else {},
+        allow=allow,
+    )
+    new = Lock(profile=job.profile.name, inputs=now, variants=made.variants, allowed=waived)
     _warn_unknown(world, old, new, free)
     changed = _put(job, old, new, write=mode == "write")
-    moved = lock.moved(old, job.inputs) if old else ()
+    moved = lock.moved(old, now) if old else ()
     answer = _answer(world, job, new, mode=mode, moved=moved, changed=changed, changes=lock.diff(old, new))
     absent = {**answer.absent, **{name: error.message for name, error in made.refused.items()}}
     return replace(answer, absent=absent, failure=resolving.unsatisfied(job.profile.name, made.refused))

@@ -33,6 +33,13 @@ def options(parser: Parser) -> None:
         action="append",
         default=[],
     )
+    parser.option(
+        "--allow",
+        text="lock what breaks this rule all the same, and record that; may be repeated",
+        metavar="RULE",
+        action="append",
+        default=[],
+    )
     parser.option("--no-download", text="refuse what an index gives no hash of", action="store_true")
     parser.option(
         "--resolver",
@@ -67,6 +74,7 @@ def _locked(arguments: Namespace, world: World) -> LockedAll:
         upgrade=arguments.upgrade,
         upgrade_packages=arguments.upgrade_package,
         download=not arguments.no_download,
+        allow=arguments.allow,
     )
     done: list[Locked] = []
     for name in arguments.profiles:

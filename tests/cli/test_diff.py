@@ -35,7 +35,9 @@ def variant(version: str, driver: str = "525.60.13") -> LockedVariant:
 
 
 def text(*variants: LockedVariant) -> str:
-    return lock.render(Lock(profile="small", inputs=Inputs(profile="p", facts="f", engine="uv-0"), variants=variants))
+    return lock.render(
+        Lock(profile="small", inputs=Inputs(profile="p", facts="f", rules="r", engine="uv-0"), variants=variants)
+    )
 
 
 OLD, NEW = variant("1.0"), variant("2.0", driver="570.26")

@@ -64,8 +64,9 @@ def locks(draw: st.DrawFn) -> Lock:
     chosen = draw(st.lists(names, max_size=3, unique=True))
     return Lock(
         profile=draw(names),
-        inputs=Inputs(profile=draw(hashes), facts=draw(hashes), engine="uv-0"),
+        inputs=Inputs(profile=draw(hashes), facts=draw(hashes), rules=draw(hashes), engine="uv-0"),
         variants=tuple(draw(variants(name)) for name in chosen),
+        allowed={rule: tuple(chosen[:1]) for rule in draw(st.lists(names, max_size=2, unique=True)) if chosen},
     )
 
 

@@ -8,7 +8,7 @@ from envlock import lock
 from envlock.errors import Misuse, Problem, Refused
 from envlock.model import Artifact, Change, Floors, Inputs, Lock, LockedPackage, LockedVariant, Source, Variant
 
-INPUTS = Inputs(profile="sha256:" + "a" * 64, facts="sha256:" + "b" * 64, engine="uv-0")
+INPUTS = Inputs(profile="sha256:" + "a" * 64, facts="sha256:" + "b" * 64, rules="sha256:" + "d" * 64, engine="uv-0")
 FLOORS = Floors(driver="525.60.13", driver_windows="527.41", glibc="2.17", sm=("5.0", "9.0"))
 NOTHING = Floors(driver=None, driver_windows=None, glibc=None, sm=())
 
@@ -52,6 +52,7 @@ SMALL = Lock(
     ),
 )
 TEXT = lock.render(SMALL)
+WAIVING = replace(SMALL, allowed={"bitsandbytes-triton-ops": ("cu121-pypi", "cpu-pypi"), "a-rule": ("cpu-pypi",)})
 
 
 def refusal(text: str) -> Misuse:
@@ -65,6 +66,27 @@ def problems(text: str) -> tuple[Problem, ...]:
     assert error.code == "lock-invalid"
     assert error.hint == "envlock lock demo"
     return error.problems
+
+
+def test_waivers_are_kept_by_rule() -> None:
+    text = lock.render(WAIVING)
+    assert '[allowed]\na-rule = ["cpu-pypi"]\nbitsandbytes-triton-ops = ["cu121-pypi", "cpu-pypi"]\n' in text
+    assert lock.parse(text, "demo.lock") == WAIVING
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("a-rule = []", "waives no rule for a variant there is"),
+        ('a-rule = ["cu118"]', "waives no rule for a variant there is"),
+        ('"A rule" = ["cpu-pypi"]', "waives no rule for a variant there is"),
+        ("a-rule = 1", "is 1"),
+    ],
+)
+def test_a_waiver_of_nothing_is_none(line: str, says: str) -> None:
+    found = problems(lock.render(WAIVING).replace('a-rule = ["cpu-pypi"]', line))
+    assert says in found[0].message, found
+    assert "allowed" in (found[0].key or "")
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------
@@ -81,12 +103,13 @@ def test_the_text_is_this() -> None:
     assert lock.render(one).splitlines() == [
         "# Written by `envlock lock demo`, which is also the way to change it: an edit by hand is refused.",
         "schema = 1",
-        'digest = "b83a51e6b534879b24bf32891a26bbb95c00481fc85144b7e31d07524b8a335d"',
+        'digest = "d598339218df28ed0a69f82b8b6db13747711b6f3a1ff41c46fe9a4cd792a429"',
         'profile = "demo"',
         "",
         "[inputs]",
         f'profile = "sha256:{"a" * 64}"',
         f'facts = "sha256:{"b" * 64}"',
+        f'rules = "sha256:{"d" * 64}"',
         'engine = "uv-0"',
         "",
         "[variant.cpu-pypi]",

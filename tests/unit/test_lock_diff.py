@@ -23,7 +23,7 @@ from envlock.model import (
 )
 from envlock.record import Record
 
-INPUTS = Inputs(profile="p", facts="f", engine="uv-0")
+INPUTS = Inputs(profile="p", facts="f", rules="r", engine="uv-0")
 FLOORS = Floors(driver="525.60.13", driver_windows="527.41", glibc="2.24", sm=("7.0", "8.0", "8.6"))
 NOTHING = Floors(driver=None, driver_windows=None, glibc=None, sm=())
 

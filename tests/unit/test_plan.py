@@ -58,7 +58,7 @@ def locked(*names: str, packages: tuple[LockedPackage, ...] = (TORCH, PLAIN)) ->
     floors = Floors(driver=None, driver_windows=None, glibc=None, sm=())
     return Lock(
         profile="demo",
-        inputs=Inputs(profile="a", facts="b", engine="uv-0"),
+        inputs=Inputs(profile="a", facts="b", rules="r", engine="uv-0"),
         variants=tuple(LockedVariant(variant=variants[name], floors=floors, packages=packages) for name in names),
     )
 

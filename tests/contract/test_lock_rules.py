@@ -1,0 +1,115 @@
+"""What resolves and then breaks is not locked, unless somebody says so: that is kept with the lock."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from envlock import config, lock_text, proc
+from envlock.app import lock
+from envlock.app.world import World
+from envlock.errors import Misuse, Refused
+from tests.contract.installing import Told
+from tests.servers.index import Index
+from tests.servers.wheels import make_wheel
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+PROFILE = f"""
+schema = 1
+name = "pair"
+summary = "a pair that breaks"
+python = "{HERE}"
+platforms = ["linux-x86_64"]
+backends = ["cpu"]
+requires = ["peft", "transformers"]
+
+[backend.cpu]
+pypi-python = ["{HERE}"]
+"""
+RULE = "peft-transformers"
+
+
+@pytest.fixture
+def project(tmp_path: Path, wheelhouse: Path) -> Path:
+    """A project whose profile resolves to a peft that its transformers is too old for."""
+    make_wheel(wheelhouse, "peft", "0.14.0", requires=["transformers"])
+    make_wheel(wheelhouse, "transformers", "4.36.2")
+    place = tmp_path / "project"
+    (place / "profiles").mkdir(parents=True)
+    (place / "profiles" / "pair.toml").write_text(PROFILE, encoding="utf-8")
+    return place
+
+
+@pytest.fixture
+def world(project: Path, index: Index, isolated_environ: dict[str, str]) -> World:
+    return World(
+        run=proc.run,
+        environ=isolated_environ,
+        cwd=project,
+        now=lambda: datetime.now(timezone.utc),
+        clock=lambda: 0.0,
+        reporter=Told(),
+        config=config.resolve(flags={}, environ={"ENVLOCK_INDEX_PYPI": index.url}, table={}, table_file=None),
+    )
+
+
+def told(world: World) -> list[str]:
+    assert isinstance(world.reporter, Told)
+    return [caution.code for caution in world.reporter.warnings]
+
+
+def test_a_violation_names_both_versions_the_bounds_the_evidence_and_what_fits(world: World, project: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        lock.run(world, "pair")
+    error = caught.value
+    assert (error.code, error.exit) == ("conflict", 1)
+    assert error.hint == f"envlock lock pair --allow {RULE}"
+    (problem,) = error.problems
+    assert problem.key == "cpu-pypi"
+    assert problem.message.startswith("transformers 4.36.2 beside peft 0.14.0: ")
+    assert f"[{RULE}]" in problem.message
+    assert problem.expected is not None
+    assert problem.expected == "transformers >=4.43.0 (4.43.0 is the nearest)"
+    assert "EncoderDecoderCache is in 4.43.0 and not in 4.42.4" in problem.message
+    assert not (project / "lockfiles").exists()
+
+
+def test_a_waiver_is_kept_with_the_lock_and_holds_for_its_variants(world: World, project: Path) -> None:
+    assert lock.run(world, "pair", allow=[RULE]).changed
+    text = (project / "lockfiles" / "pair.lock").read_text(encoding="utf-8")
+    assert f'\n[allowed]\n{RULE} = ["cpu-pypi"]\n' in text
+    assert told(world) == ["conflict-allowed"]
+    assert not lock.run(world, "pair").changed
+    assert lock.run(world, "pair", mode="check").variants == ("cpu-pypi",)
+
+
+def test_a_waiver_that_nothing_needs_any_more_is_dropped(world: World, project: Path, wheelhouse: Path) -> None:
+    lock.run(world, "pair", allow=[RULE])
+    make_wheel(wheelhouse, "transformers", "4.48.0")
+    fresh = replace(world, environ={**world.environ, "UV_CACHE_DIR": str(project / "cache")})
+    assert lock.run(fresh, "pair", upgrade=True).changed
+    assert "[allowed]" not in (project / "lockfiles" / "pair.lock").read_text(encoding="utf-8")
+
+
+def test_a_rule_that_there_is_not_is_named(world: World) -> None:
+    with pytest.raises(Misuse) as caught:
+        lock.run(world, "pair", allow=["peft-transformer"])
+    assert (caught.value.code, caught.value.problems[0].expected) == ("rule-unknown", f"`{RULE}`?")
+    with pytest.raises(Misuse) as caught:
+        lock.run(world, "pair", allow=["zzz"])
+    assert (caught.value.problems[0].expected or "").startswith("one of ")
+
+
+def test_a_rule_that_moved_makes_the_lock_stale(world: World, project: Path) -> None:
+    lock.run(world, "pair", allow=[RULE])
+    path = project / "lockfiles" / "pair.lock"
+    held = lock_text.parse(path.read_text(encoding="utf-8"), path.name)
+    moved = replace(held, inputs=replace(held.inputs, rules="0" * 64))  # as an envlock with other rules writes it
+    path.write_text(lock_text.render(moved), encoding="utf-8")
+    with pytest.raises(Refused) as caught:
+        lock.run(world, "pair", mode="check")
+    assert [problem.key for problem in caught.value.problems] == ["rules"]
