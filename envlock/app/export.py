@@ -11,7 +11,7 @@ from pathlib import Path
 
 from envlock import exports, facts, lock, profile, request, store, writing
 from envlock.app import indexes, plan
-from envlock.app import lock as locking
+from envlock.app import locked as locks
 from envlock.app.world import World
 from envlock.errors import Misuse, Problem, Refused, WorldFailed
 from envlock.facts import Facts
@@ -122,7 +122,7 @@ def _job(world: World, asked: _Asked) -> _Job:
         locked=locked,
         facts=known,
         addresses=indexes.canonical(known),
-        warnings=(*warnings, *_stale(world, wanted, known, held, asked)),
+        warnings=(*warnings, *locks.stale(world, wanted, known, held, frozen=asked.frozen, done="exported")),
     )
 
 
@@ -132,7 +132,7 @@ def _named(held: Lock, wanted: Profile, asked: _Asked) -> tuple[LockedVariant, t
         return found, ()
     there = [row.variant.name for row in held.variants]
     if asked.variant in {one.name for one in request.variants(wanted)}:
-        raise _unlocked(asked.variant or "", held, hint=f"envlock lock {asked.name}")
+        raise locks.missing(asked.variant or "", wanted.name, held, hint=f"envlock lock {asked.name}")
     near = difflib.get_close_matches(asked.variant or "", there, n=1)
     expected = f"`{near[0]}`?" if near else f"one of {', '.join(there)}"
     problem = Problem(message=f"no variant is called `{asked.variant}`", file=wanted.file, expected=expected)
@@ -160,29 +160,8 @@ def _chosen(world: World, held: Lock, asked: _Asked) -> tuple[LockedVariant, tup
         )
     found = next((row for row in held.variants if row.variant == made.variant), None)
     if found is None:
-        raise _unlocked(made.variant.name, held, hint=made.command or f"envlock lock {asked.name}")
+        raise locks.missing(made.variant.name, held.profile, held, hint=made.command)
     return found, made.decision.warnings
-
-
-def _unlocked(variant: str, held: Lock, *, hint: str) -> Refused:
-    there = ", ".join(row.variant.name for row in held.variants) or "nothing"
-    return Refused(
-        f"`{variant}` of `{held.profile}` is not locked",
-        code="variant-not-locked",
-        problems=(Problem(message=f"locked: {there}"),),
-        hint=hint,
-    )
-
-
-def _stale(world: World, wanted: Profile, known: Facts, held: Lock, asked: _Asked) -> tuple[Caution, ...]:
-    moved = lock.moved(held, locking.inputs(world, wanted, known, held.variants))
-    if not moved:
-        return ()
-    message = f"the lock of `{wanted.name}` is out of date: {', '.join(moved)} moved"
-    if asked.frozen:
-        return (Caution(code="lock-stale", message=f"{message}; exported as it is"),)
-    problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
-    raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {asked.name}")
 
 
 # ---- texts --------------------------------------------------------------------------------------------------------

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from envlock import choose, env, facts, generations, hashes, interpreters, lock, plan, profile, store
-from envlock.app import detect, indexes, placement
-from envlock.app import lock as locking
+from envlock import choose, env, facts, generations, hashes, lock, plan, profile, store
+from envlock.app import detect, indexes, placement, pythons
+from envlock.app import locked as locks
 from envlock.app import verify as verifying
 from envlock.app.world import World
 from envlock.env import Tools
-from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
-from envlock.facts import Facts
+from envlock.errors import EnvlockError, Problem, Refused
 from envlock.model import (
     Caution,
     Decision,
@@ -140,7 +139,7 @@ def _choose(world: World, asked: _Asked) -> _Choice:
     held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd)) if found else None
     chosen = plan.variant(decision, wanted, held, machines, known, python=asked.python, offline=asked.offline)
     locked = _locked(held, chosen, wanted)
-    stale = _stale(world, wanted, known, held, frozen=asked.frozen)
+    stale = locks.stale(world, wanted, known, held, frozen=asked.frozen, done="installed") if held else ()
     path = store.typed(asked.path or world.config.path or HOME / wanted.name, world.cwd)
     where = indexes.addresses(world, known)
     locked, instead = _reachable(world, held, locked, path, where, offline=asked.offline)
@@ -189,29 +188,11 @@ def _is_built(path: Path, locked: LockedVariant) -> bool:
 
 
 def _locked(held: Lock | None, chosen: Plan, wanted: Profile) -> LockedVariant:
-    variants = held.variants if held else ()
-    found = next((row for row in variants if row.variant == chosen.variant), None)
+    found = next((row for row in (held.variants if held else ()) if row.variant == chosen.variant), None)
     if found is None:
         name = chosen.variant.name if chosen.variant else "the chosen variant"
-        there = ", ".join(row.variant.name for row in variants) or "nothing"
-        raise Refused(
-            f"`{name}` of `{wanted.name}` is not locked",
-            code="variant-not-locked",
-            problems=(Problem(message=f"locked: {there}"),),
-            hint=chosen.command,
-        )
+        raise locks.missing(name, wanted.name, held, hint=chosen.command)
     return found
-
-
-def _stale(world: World, wanted: Profile, known: Facts, held: Lock | None, *, frozen: bool) -> tuple[Caution, ...]:
-    moved = lock.moved(held, locking.inputs(world, wanted, known, held.variants)) if held else ()
-    if not moved:
-        return ()
-    message = f"the lock of `{wanted.name}` is out of date: {', '.join(moved)} moved"
-    if frozen:
-        return (Caution(code="lock-stale", message=f"{message}; installed as it is"),)
-    problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
-    raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {wanted.name}")
 
 
 def _incompatible(decision: Decision) -> Refused:
@@ -261,40 +242,11 @@ def _put(world: World, choice: _Choice, *, offline: bool, proven: bool, level: L
         profile=choice.profile.name,
         locked=choice.locked,
         host=choice.here,
-        python=lambda: _python(world, choice.locked.variant.python, tools, near=path.parent),
+        python=lambda: pythons.find(world, choice.locked.variant.python, tools, near=path.parent),
         prove=prove if proven else None,
         level=level,
     )
     return placement.put(world, wanted, tools)
-
-
-def _python(world: World, version: str, tools: Tools, *, near: Path) -> Path:
-    """Return an interpreter of this machine, else one that uv fetches."""
-    world.reporter.stage(f"Looking for Python {version}")
-    found = interpreters.find(run=world.run, environ=world.environ, only=(version,), note=world.reporter.log)
-    chosen = interpreters.choose_for(version, found)
-    if chosen is not None:
-        world.reporter.log(f"Python {chosen.version} from {chosen.origin}: {chosen.path}")
-        return chosen.path
-    others = interpreters.find(run=world.run, environ=world.environ)
-    looked = tuple(Problem(message=f"{row.version}, from {row.origin}", file=str(row.path)) for row in others)
-    looked = (Problem(message="looked on PATH and at what pyenv, uv and conda have installed; found:"), *looked)
-    if tools.offline:
-        raise _no_python(version, "and offline none is fetched", looked)
-    world.reporter.stage(f"Fetching Python {version}")
-    try:
-        return env.fetch_python(version, tools, home=near)
-    except WorldFailed as error:
-        raise _no_python(version, "and uv could not fetch one", (*looked, *error.problems)) from error
-
-
-def _no_python(version: str, why: str, problems: tuple[Problem, ...]) -> WorldFailed:
-    return WorldFailed(
-        f"there is no Python {version} here, {why}",
-        code="python-missing",
-        problems=problems,
-        hint=f"uv python install {version}",
-    )
 
 
 def _named(error: EnvlockError, name: str) -> EnvlockError:
