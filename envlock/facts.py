@@ -134,6 +134,7 @@ class Library(Row):
 
 
 AnyRow = TypeVar("AnyRow", bound=Row)
+FILES: Final = ("drivers.toml", "gpus.toml", "torch.toml", "indexes.toml", "bitsandbytes.toml")
 STATUSES: Final = ("verified", "sourced", "claimed")
 
 
@@ -233,7 +234,7 @@ class Facts:
 
 def parse(texts: Mapping[str, str]) -> Facts:
     """Read the data files (name -> TOML text); `EnvlockError` (`facts-invalid`) names the file and the row."""
-    tables = {name: _toml(name, text) for name, text in texts.items()}
+    tables = {name: _toml(name, texts[name]) for name in FILES if name in texts}
 
     def rows(file: str, table: str, kind: type[AnyRow]) -> tuple[AnyRow, ...]:
         read = tables.get(file, {}).get(table, [])
