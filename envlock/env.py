@@ -24,7 +24,7 @@ from envlock.errors import Problem, Refused, WorldFailed
 from envlock.integrity import Integrity
 from envlock.model import Artifact, LockedVariant
 from envlock.proc import Command, Completed, Runner
-from envlock.request import ROOT
+from envlock.request import ROOT, Resolution, pyproject
 
 __all__ = [
     "Build",
@@ -32,6 +32,7 @@ __all__ = [
     "Tools",
     "artifacts",
     "build",
+    "build_wheels",
     "digest",
     "fetch_python",
     "interpreter",
@@ -164,6 +165,14 @@ def build(wanted: Build, tools: Tools) -> Built:
     )
 
 
+def build_wheels(wanted: Build, sdists: Mapping[str, Path], tools: Tools) -> dict[str, Path]:
+    """Return name -> a wheel built from that source, with the locked build requirements and nothing else.
+
+    All of it lies in `wanted.root`, an empty folder; the hashes of the sources were checked before.
+    """
+    return _Site(wanted, tools, sources=sorted(sdists)).build_wheels(sdists)
+
+
 class _Site:
     """One generation being filled."""
 
@@ -181,10 +190,14 @@ class _Site:
         wanted = self._wanted
         self._venv(self._root)
         _write_launchers(self._root, wanted.locked.variant.python)
-        self._requirements.write_text(lock.requirements(wanted.locked, wanted.profile), encoding="utf-8")
+        plain = {name: uv_binary.without_login(address)[0] for name, address in self._tools.indexes.items()}
+        self._requirements.write_text(lock.requirements(wanted.locked, wanted.profile, plain), encoding="utf-8")
+        self._configure()
+
+    def _configure(self) -> None:
         if self._sources:
             self._scratch.mkdir()
-            named = sorted(file.sha256 for package in wanted.locked.build for file in package.artifacts)
+            named = sorted(file.sha256 for package in self._wanted.locked.build for file in package.artifacts)
             salt = hashlib.sha256("\n".join(named).encode()).hexdigest()
             rows = "".join(f"{json.dumps(name)} = {{ {_SALT} = {json.dumps(salt)} }}\n" for name in self._sources)
             (self._scratch / "uv.toml").write_text(f"[extra-build-variables]\n{rows}", encoding="utf-8")
@@ -194,6 +207,28 @@ class _Site:
         if not self._sources:
             return
         self._tools.stage(f"Building from source: {', '.join(self._sources)}")
+        bench = self._sound_bench()
+        sources = self._scratch / "sources.txt"
+        sources.write_text(self._source_requirements(), encoding="utf-8")
+        options = ("--python", str(bench / "bin" / "python"), "--no-deps", "--no-build-isolation", "--require-hashes")
+        self._pip("install", *options, "-r", str(sources), what="building from source", names=self._sources)
+
+    def build_wheels(self, sdists: Mapping[str, Path]) -> dict[str, Path]:
+        """Build each source into a wheel that can be carried elsewhere."""
+        self._configure()
+        bench = self._sound_bench()
+        found = {}
+        for name in self._sources:
+            self._tools.stage(f"Building {name} from source")
+            place = self._scratch / "wheels" / name
+            options = ("--wheel", "--no-build-isolation", "--no-create-gitignore", "--out-dir", str(place))
+            asked = ("build", *options, "--python", str(bench / "bin" / "python"), str(sdists[name]))
+            _demand(self._tools, ("--no-config",), asked, what=f"building {name}", place=self._root)
+            (found[name],) = place.glob("*.whl")
+        return found
+
+    def _sound_bench(self) -> Path:
+        """Return the environment to build in, every file of it checked."""
         bench = self._bench()
         state = integrity.check(bench, packages(self._wanted.locked, build=True), cache=self._tools.hashes)
         if state.damaged and not self._tools.offline:
@@ -202,10 +237,7 @@ class _Site:
             state = integrity.check(bench, packages(self._wanted.locked, build=True), cache=self._tools.hashes)
         if state.damaged:
             raise _damaged(state)
-        sources = self._scratch / "sources.txt"
-        sources.write_text(self._source_requirements(), encoding="utf-8")
-        options = ("--python", str(bench / "bin" / "python"), "--no-deps", "--no-build-isolation", "--require-hashes")
-        self._pip("install", *options, "-r", str(sources), what="building from source", names=self._sources)
+        return bench
 
     def _bench(self) -> Path:
         """Make the environment to build in: the locked build requirements and nothing else."""
@@ -224,10 +256,32 @@ class _Site:
         """Install what the lock names, and nothing else; return the seconds that uv says linking took."""
         # A wheel of a source package comes from the cache. Were it not there, building must not find a way out.
         building = ("--no-build-isolation",) if self._sources else ("--only-binary", ":all:")
-        options = ("--python", str(self._python), "--require-hashes", "--allow-empty-requirements", *building)
+        options = ("--python", str(self._python), "--require-hashes", *building)
         names = packages(self._wanted.locked).keys() - set(self._sources)
-        done = self._pip("sync", *options, str(self._requirements), what="installing", names=names)
+        named = lock.indexed(self._wanted.locked)
+        asked = self._from_indexes(named) if named else ("sync", "--allow-empty-requirements", str(self._requirements))
+        done = self._pip(asked[0], *options, *asked[1:], what="installing", names=names)
         return _linking_seconds(done.stderr)
+
+    def _from_indexes(self, named: Mapping[str, str]) -> tuple[str, ...]:
+        """Return what makes uv take these packages from the index of that name and from no other, and all else not.
+
+        `uv pip sync` has no such thing, and would take what another index has under the very same name.
+        """
+        variant = self._wanted.locked.variant
+        asked = Resolution(
+            root="environment",
+            python=variant.python,
+            platform=variant.platform,
+            requires=tuple(f"{name}=={version}" for name, version in packages(self._wanted.locked).items()),
+            exclude_newer=None,
+            indexes=named,
+        )
+        plain = {name: uv_binary.without_login(address)[0] for name, address in self._tools.indexes.items()}
+        project = self._scratch / "pyproject.toml"
+        self._scratch.mkdir(exist_ok=True)
+        project.write_text(pyproject(asked, plain), encoding="utf-8")
+        return ("install", "--no-deps", "--requirements", str(project), "--constraints", str(self._requirements))
 
     def check(self) -> Integrity:
         """Hash every file."""

@@ -5,20 +5,37 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from envlock import lock
 from envlock.model import Format, LockedPackage, LockedVariant, Profile
 
-__all__ = ["BUILD", "FORMATS", "MARK", "REQUIREMENTS", "environment", "is_export", "name", "renamed", "requirements"]
+__all__ = [
+    "BUILD",
+    "FORMATS",
+    "MARK",
+    "REQUIREMENTS",
+    "SUMS",
+    "environment",
+    "is_export",
+    "name",
+    "pylock_comments",
+    "renamed",
+    "requirements",
+    "summed",
+    "sums",
+    "wheelhouse",
+]
 
-FORMATS: Final[tuple[Format, ...]] = ("requirements", "environment.yml")
+FORMATS: Final[tuple[Format, ...]] = ("requirements", "pylock", "environment.yml", "wheelhouse")
 MARK: Final = "Written by `envlock export`."
 """Ends the first line of whatever is exported and is not as `envlock lock` writes it."""
 
 REQUIREMENTS: Final = "requirements.txt"
 BUILD: Final = "build-requirements.txt"
+SUMS: Final = "SHA256SUMS"
+"""Lists every other file of a wheelhouse, as sha256sum takes it."""
 
 # The compilers that profiles ask for go by conda-forge's names; `nodefaults` keeps out what a user's settings add.
 _CHANNELS: Final = ("conda-forge", "nodefaults")
@@ -92,6 +109,54 @@ def environment(locked: LockedVariant, profile: Profile, addresses: Mapping[str,
     return {"environment.yml": "\n".join(lines) + "\n", **beside}
 
 
+def pylock_comments(locked: LockedVariant, profile: str, file: str) -> list[str]:
+    """Return what stands above a pylock of that name."""
+    variant = locked.variant
+    built = ", ".join(package.name for package in lock.sources(locked.packages))
+    called = shlex.quote(file)
+    sync = "uv pip sync --python .venv"
+    lines = [f"{profile}, variant {variant.name} ({variant.platform}). {MARK}"]
+    if not built:
+        return [*lines, f"uv venv --python {variant.python} && {sync} {called}"]
+    before = f"{sync} --require-hashes --only-binary :all: {BUILD}"
+    return [
+        *lines,
+        f"uv venv --python {variant.python} && {before} && {sync} --no-build-isolation {called}",
+        f"Built from source, with what {BUILD} names: {built}",
+    ]
+
+
+def wheelhouse(locked: LockedVariant, profile: str, built: Mapping[str, str]) -> str:
+    """Return `requirements.txt` of a folder of wheels, with the commands that need nothing else.
+
+    `built` maps the file names of wheels that were built for it to the sdists that the lock names in their place.
+    """
+    variant = locked.variant
+    offline = "--no-index --find-links . --require-hashes"
+    lines = [
+        f"{profile}, variant {variant.name} ({variant.platform}). {MARK}",
+        f"In this folder, without a network, for glibc systems with python{variant.python}:",
+        f"  pip: python{variant.python} -m venv .venv && .venv/bin/pip install {offline} -r {REQUIREMENTS}",
+        f"  uv:  uv venv --python {variant.python} && uv pip sync --python .venv {offline} {REQUIREMENTS}",
+        f"Whether all of it arrived: sha256sum --check --quiet {SUMS}",
+    ]
+    if built:
+        lines.append("Built for this folder, so that their hashes are not those of the lock:")
+        lines += [f"  {wheel} from {sdist}" for wheel, sdist in sorted(built.items())]
+    rows = (_requirement(package).replace(" --hash=", " \\\n    --hash=") for package in locked.packages)
+    return "\n".join([*(f"# {line}" for line in lines), *rows]) + "\n"
+
+
+def sums(hashes: Mapping[str, str]) -> str:
+    """Return `SHA256SUMS` for files by name."""
+    return "".join(f"{digest}  {file}\n" for file, digest in sorted(hashes.items()))
+
+
+def summed(lines: Iterable[str]) -> set[str]:
+    """Return the names that a `SHA256SUMS` lists."""
+    return {line.partition("  ")[2] for line in lines}
+
+
 def _by_hand(locked: LockedVariant, profile: str, addresses: Mapping[str, str], built: str) -> list[str]:
     pip = f"conda run -n {profile} python -m pip install --no-deps --require-hashes"
     options = "".join(f" {option}" for option in _index_options(locked, addresses))
@@ -104,7 +169,7 @@ def _by_hand(locked: LockedVariant, profile: str, addresses: Mapping[str, str], 
 
 
 def _index_options(locked: LockedVariant, addresses: Mapping[str, str]) -> list[str]:
-    return [f"--extra-index-url {addresses[index]}" for index in lock.indexes(locked)]
+    return [f"--find-links {addresses[index]}{package}/" for package, index in lock.indexed(locked).items()]
 
 
 def _requirement(package: LockedPackage) -> str:

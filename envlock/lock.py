@@ -20,7 +20,7 @@ __all__ = [
     "build_requirements",
     "diff",
     "files",
-    "indexes",
+    "indexed",
     "is_rendered",
     "moved",
     "parse",
@@ -146,27 +146,26 @@ def sources(packages: Sequence[LockedPackage]) -> tuple[LockedPackage, ...]:
     return tuple(package for package in packages if not any(file.file.endswith(".whl") for file in package.artifacts))
 
 
-def indexes(locked: LockedVariant) -> tuple[str, ...]:
-    """Return the names of the indexes that a variant takes files from, but for the default one."""
-    named = {file.index for package in (*locked.packages, *locked.build) for file in package.artifacts}
-    return tuple(sorted(named - {DEFAULT_INDEX}))
+def indexed(locked: LockedVariant) -> dict[str, str]:
+    """Return package -> index for those packages of a variant that come from a named index."""
+    every = ((package.name, file.index) for package in locked.packages for file in package.artifacts)
+    return {name: index for name, index in every if index != DEFAULT_INDEX}
 
 
 def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return `requirements.txt` of a variant: every package with every hash, and above it how to install by hand.
 
-    `addresses` are those of the named indexes as everybody has them: a mirror's would tie the text to one place. Of
-    several indexes whatever fits is taken, which is safe where every hash is named.
+    `addresses` are those of the named indexes as everybody has them: a mirror's would tie the text to one place. Each
+    page that is named lists one package only: of an index with files of the same names and other bytes, as those of
+    PyTorch carry them, uv would take the wrong ones and stop at their hashes.
     """
     variant = locked.variant
     python = f"python{variant.python}"
     built = ", ".join(package.name for package in sources(locked.packages))
     options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
-    named = [addresses.get(index, f"THE-{index.upper()}-INDEX") for index in indexes(locked)]
-    by_uv = "".join(f" --index {address}" for address in named) + " --index-strategy unsafe-best-match" * bool(named)
-    by_pip = "".join(f" --extra-index-url {address}" for address in named)
-    uv = f"uv pip sync --python .venv {options}{by_uv} requirements.txt"
-    pip = f".venv/bin/pip install --no-deps {options}{by_pip} -r requirements.txt"
+    pages = "".join(f" --find-links {addresses[index]}{package}/" for package, index in indexed(locked).items())
+    uv = f"uv pip sync --python .venv {options}{pages} requirements.txt"
+    pip = f".venv/bin/pip install --no-deps {options}{pages} -r requirements.txt"
     lines = [
         f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
         f"  uv:  uv venv --python {variant.python} && {_before('uv', built)}{uv}",

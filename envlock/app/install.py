@@ -168,14 +168,14 @@ def _reachable(
 
     What is built already needs no index; offline, what is built of the two decides.
     """
-    names, own = lock.indexes(locked), locked.variant
+    named, own = lock.indexed(locked), locked.variant
     same = replace(own, name="", source="pypi")
     others = (row for row in (held.variants if held else ()) if replace(row.variant, name="") == same)
     other = next(others, None)
-    if not names or other is None or _is_built(path, locked) or (offline and not _is_built(path, other)):
+    if not named or other is None or _is_built(path, locked) or (offline and not _is_built(path, other)):
         return locked, ()
-    served = {name: one.name for one in locked.packages for name in {file.index for file in one.artifacts}}
-    answers = ("offline" if offline else indexes.answers(world, name, served[name], where) for name in names)
+    some = {index: package for package, index in named.items()}  # one package of each
+    answers = ("offline" if offline else indexes.answers(world, index, some[index], where) for index in some)
     why = next((each for each in answers if each), None)
     if why is None:
         return locked, ()
@@ -223,7 +223,7 @@ def _said(choice: _Choice) -> str:
 
 
 def _put(world: World, choice: _Choice, *, offline: bool, proven: bool, level: Level) -> Installed:
-    path, named = choice.path, {DEFAULT_INDEX, *lock.indexes(choice.locked)}
+    path, named = choice.path, {DEFAULT_INDEX, *lock.indexed(choice.locked).values()}
     tools = Tools(
         run=world.run,
         environ=world.environ,

@@ -12,9 +12,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockValidationError
 from packaging.utils import canonicalize_name
@@ -71,7 +70,7 @@ def resolve(asked: Resolution, bench: Workbench) -> Resolved:
 
 
 def _resolve(asked: Resolution, bench: Workbench, scratch: Path) -> Resolved:
-    plain = {name: _without_login(url)[0] for name, url in bench.indexes.items()}
+    plain = {name: uv_binary.without_login(url)[0] for name, url in bench.indexes.items()}
     (scratch / "pyproject.toml").write_text(pyproject(asked, plain), encoding="utf-8")
     if asked.pins:
         (scratch / _PYLOCK).write_text(_preferences(asked.pins), encoding="utf-8")
@@ -103,36 +102,15 @@ def _compile(asked: Resolution, bench: Workbench, scratch: Path, *output: str) -
         *wheels,
         *output,
     )
-    done = _run(bench, arguments, logins=_logins(bench.indexes))
+    done = _run(bench, arguments)
     if done.code != 0 or done.timed_out:
         raise _failure(done, asked, bench, scratch)
 
 
-def _run(
-    bench: Workbench, arguments: tuple[str, ...], *, logins: Mapping[str, str] = MappingProxyType({})
-) -> Completed:
+def _run(bench: Workbench, arguments: tuple[str, ...]) -> Completed:
     argv = (str(uv_binary.binary(bench.environ)), *arguments)
-    default = {name: url for name, url in bench.indexes.items() if name == DEFAULT_INDEX}
-    env = uv_binary.environment(bench.environ, indexes=default, offline=bench.offline)
-    return bench.run(Command(argv=argv, env={**env, **logins}, timeout=_LIMIT_SECONDS))
-
-
-def _logins(indexes: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which uv takes the logins of named indexes, which the file it reads does not hold."""
-    found: dict[str, str] = {}
-    for name, url in indexes.items():
-        user, _, password = _without_login(url)[1].partition(":")
-        named = f"UV_INDEX_{name.upper().replace('-', '_')}"
-        if user and name != DEFAULT_INDEX:
-            found |= {f"{named}_USERNAME": unquote(user), f"{named}_PASSWORD": unquote(password)}
-    return found
-
-
-def _without_login(url: str) -> tuple[str, str]:
-    """Return the address without its login, and the login."""
-    parts = urlsplit(url)
-    login, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=host)), login
+    env = uv_binary.environment(bench.environ, indexes=bench.indexes, offline=bench.offline)
+    return bench.run(Command(argv=argv, env=env, timeout=_LIMIT_SECONDS))
 
 
 def _failure(done: Completed, asked: Resolution, bench: Workbench, scratch: Path) -> EnvlockError:
@@ -206,7 +184,7 @@ def _with_login(url: str, indexes: Mapping[str, str]) -> str:
     """Return the URL with the login that its index was configured with: uv keeps it out of what it writes."""
     parts = urlsplit(url)
     for index in indexes.values():
-        plain, login = _without_login(index)
+        plain, login = uv_binary.without_login(index)
         if login and urlsplit(plain).netloc == parts.netloc:
             return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
     return url

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import uv
 
 from envlock.errors import WorldFailed
 from envlock.request import DEFAULT_INDEX
 
-__all__ = ["KEPT", "binary", "environment"]
+__all__ = ["KEPT", "binary", "environment", "without_login"]
 
 # Of uv's own variables those that say where its caches and interpreters live and how it reaches the network; every
 # other one would change what is resolved or installed. Proxies, certificates, netrc and the like are not uv's own
@@ -64,17 +65,26 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment of a uv process: no ambient setting but `KEPT`.
 
-    `indexes` maps names to addresses: the one called `pypi` is the default; of the others uv takes whatever fits best,
-    which is for those who name every hash. Addresses go by variable, since an argument with a password would show in
-    every list of processes.
+    `indexes` maps names to addresses: the one called `pypi` is the default, of the others the logins are given, for the
+    file that names them. Both go by variable, since an argument with a password would show in every list of processes.
     """
     env = {key: value for key, value in environ.items() if key in KEPT or not key.startswith(_AMBIENT)}
     env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    others = [f"{name}={address}" for name, address in indexes.items() if name != DEFAULT_INDEX]
-    if DEFAULT_INDEX in indexes:
-        env["UV_DEFAULT_INDEX"] = indexes[DEFAULT_INDEX]
-    if others:
-        env |= {"UV_INDEX": " ".join(others), "UV_INDEX_STRATEGY": "unsafe-best-match"}
+    for name, address in indexes.items():
+        env |= {"UV_DEFAULT_INDEX": address} if name == DEFAULT_INDEX else _login(name, address)
     if offline:
         env["UV_OFFLINE"] = "1"
     return env
+
+
+def without_login(address: str) -> tuple[str, str]:
+    """Return an address without its login, and the login."""
+    parts = urlsplit(address)
+    login, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=host)), login
+
+
+def _login(name: str, address: str) -> dict[str, str]:
+    user, _, password = without_login(address)[1].partition(":")
+    named = f"UV_INDEX_{name.upper().replace('-', '_')}"
+    return {f"{named}_USERNAME": unquote(user), f"{named}_PASSWORD": unquote(password)} if user else {}

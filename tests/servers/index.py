@@ -67,6 +67,7 @@ class Index:
         """Take a free port at once; nothing is served before the `with` block begins."""
         self.directory = directory
         self.uploaded = uploaded if uploaded is not None else {}
+        self.hashes = True  # some indexes give none
         self.cache_control = "max-age=600"  # of the pages; files never change
         self.hits: list[Hit] = []
         self._faults: dict[str, Fault] = {}
@@ -217,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             row: dict[str, object] = {
                 "filename": path.name,
                 "url": f"{self.server.index.root}/files/{path.name}",
-                "hashes": {"sha256": hashlib.sha256(raw).hexdigest()},
+                "hashes": {"sha256": hashlib.sha256(raw).hexdigest()} if self.server.index.hashes else {},
                 "size": len(raw),
                 "core-metadata": {"sha256": hashlib.sha256(metadata).hexdigest()} if metadata is not None else False,
                 "requires-python": _requires_python(metadata),
@@ -305,5 +306,6 @@ def _html(document: dict[str, object]) -> str:
             attributes += f' data-requires-python="{escape(file["requires-python"])}"'
         if file["core-metadata"]:
             attributes += f' data-core-metadata="sha256={file["core-metadata"]["sha256"]}"'
-        rows.append(f'<a href="{file["url"]}#sha256={file["hashes"]["sha256"]}"{attributes}>{file["filename"]}</a><br>')
+        fragment = f"#sha256={file['hashes']['sha256']}" if file["hashes"] else ""
+        rows.append(f'<a href="{file["url"]}{fragment}"{attributes}>{file["filename"]}</a><br>')
     return "<!DOCTYPE html>\n<html><body>\n" + "\n".join(rows) + "\n</body></html>\n"

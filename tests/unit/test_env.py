@@ -84,8 +84,14 @@ def test_uv_gets_its_cache_and_the_network_settings_and_nothing_else_of_its_own(
     assert uv_binary.environment({}, offline=True)["UV_OFFLINE"] == "1"
 
 
-def test_named_indexes_go_by_variable_too_and_the_best_file_of_all_is_taken() -> None:
-    given = uv_binary.environment({}, indexes={"cu121": "http://u:p@torch.example/cu121/", "cpu": "http://t.example/"})
-    assert given["UV_INDEX"] == "cu121=http://u:p@torch.example/cu121/ cpu=http://t.example/"
-    assert given["UV_INDEX_STRATEGY"] == "unsafe-best-match"
-    assert "UV_DEFAULT_INDEX" not in given
+def test_of_a_named_index_the_login_goes_by_variable() -> None:
+    named = {"cu121": "http://joe:s%40cret@torch.example/cu121/", "my-own": "http://t.example/"}
+    given = uv_binary.environment({}, indexes=named)
+    assert given == {
+        "UV_NO_PROGRESS": "1",
+        "NO_COLOR": "1",
+        "UV_INDEX_CU121_USERNAME": "joe",
+        "UV_INDEX_CU121_PASSWORD": "s@cret",
+    }
+    assert uv_binary.without_login(named["cu121"]) == ("http://torch.example/cu121/", "joe:s%40cret")
+    assert uv_binary.without_login(named["my-own"]) == ("http://t.example/", "")
