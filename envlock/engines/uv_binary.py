@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +42,9 @@ KEPT: Final = frozenset(
         "UV_SYSTEM_CERTS",
     }
 )
+# It asks `sysconfig`, whose first answer two threads must not wait for at once: one of them gets half of it.
+_ONE_AT_A_TIME: Final = threading.Lock()
+
 # What would make a child take another interpreter, other packages or another pip configuration.
 _AMBIENT: Final = ("UV_", "PIP_", "PYTHON", "VIRTUAL_ENV", "CONDA_", "__PYVENV")
 
@@ -48,7 +52,8 @@ _AMBIENT: Final = ("UV_", "PIP_", "PYTHON", "VIRTUAL_ENV", "CONDA_", "__PYVENV")
 def binary(environ: Mapping[str, str]) -> Path:
     """Return uv: the one installed beside envlock, else the first on PATH; `WorldFailed` (`engine-missing`) if none."""
     try:
-        return Path(uv.find_uv_bin())
+        with _ONE_AT_A_TIME:
+            return Path(uv.find_uv_bin())
     except FileNotFoundError as error:
         found = shutil.which("uv", path=environ.get("PATH", ""))
         if found:

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from envlock import env
 from envlock.engines import uv_binary
 from envlock.model import Artifact, Floors, LockedPackage, LockedVariant, Variant
+
+ROOT = Path(__file__).parents[2]
 
 
 def locked() -> LockedVariant:
@@ -95,3 +100,26 @@ def test_of_a_named_index_the_login_goes_by_variable() -> None:
     }
     assert uv_binary.without_login(named["cu121"]) == ("http://torch.example/cu121/", "joe:s%40cret")
     assert uv_binary.without_login(named["my-own"]) == ("http://t.example/", "")
+
+
+RACING = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from envlock.engines import uv_binary
+gate, failed = threading.Barrier(8), []
+def find():
+    gate.wait()
+    try:
+        uv_binary.binary({})
+    except Exception as error:
+        failed.append(repr(error))
+threads = [threading.Thread(target=find) for _ in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(failed)
+"""
+
+
+def test_several_threads_may_ask_for_uv_at_once() -> None:
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", RACING], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"
