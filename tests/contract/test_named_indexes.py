@@ -24,7 +24,7 @@ from envlock.errors import EnvlockError, Refused, WorldFailed
 from envlock.model import Artifact, Installed, Lock, LockedPackage
 from tests.contract.installing import HERE, Told
 from tests.servers.index import Fault, Index
-from tests.servers.wheels import make_wheel
+from tests.servers.wheels import make_sdist, make_wheel
 
 PROFILE = f"""
 schema = 1
@@ -301,6 +301,19 @@ def test_each_file_comes_from_its_own_index(place: Place) -> None:
     place.torch.break_at("/simple/torch/", Fault(kind="reset"))
     again = put(place)
     assert (again.variant, again.installed) == ("cu128", False)
+
+
+def test_source_is_built_beside_what_comes_from_a_named_index(place: Place) -> None:
+    make_wheel(place.default.directory, "buildkit", "1.0")
+    make_sdist(place.default.directory, "beta", "1.0", build_requires=["buildkit"])
+    profile = place.project / "profiles" / "small.toml"
+    profile.write_text(PROFILE.replace('"alpha"]', '"alpha", "beta"]'), encoding="utf-8")
+    lock.run(place.world(), "small")
+    assert [package.name for package in place.held.variants[0].build] == ["buildkit"]
+    done = put(place)
+    assert (done.variant, done.packages) == ("cu128", 5)
+    assert "1.0" in contents(place, "beta")
+    assert "2.8.0+cu128" in contents(place, "torch")
 
 
 def test_an_index_that_does_not_answer_is_stepped_around_by_pypi_s_own_build(place: Place) -> None:
