@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -98,6 +99,30 @@ def test_the_pyproject_says_exactly_what_was_asked(requirement: str) -> None:
     assert document["project"]["dependencies"] == [requirement, "torch==2.4.1"]
     assert document["project"]["requires-python"] == "==3.10.*"
     assert document["project"]["name"] == "demo-profile"
+
+
+def test_what_comes_from_a_named_index_comes_from_no_other() -> None:
+    one = replace(asked(("torch==2.4.1", "numpy")), indexes={"torchvision": "cu121", "torch": "cu121"})
+    document = read(request.pyproject(one, {"cu121": "https://torch.example/cu121/", "cpu": "https://other.example/"}))
+    assert document["tool"]["uv"] == {
+        "index": [{"name": "cu121", "url": "https://torch.example/cu121/", "explicit": True}],
+        "sources": {"torch": {"index": "cu121"}, "torchvision": {"index": "cu121"}},
+    }
+
+
+def test_only_a_variant_of_the_index_takes_from_it_and_only_what_its_backend_names() -> None:
+    wanted = profile(spec("cu121", ("3.10",), ("3.10",)))
+    index, pypi = request.variants(wanted)
+    assert request.resolution(wanted, index, {}, ("torch", "torchvision")).indexes == {"torch": "cu121"}
+    assert request.resolution(wanted, pypi, {}, ("torch", "torchvision")).indexes == {}
+
+
+def test_without_torch_both_sources_are_one() -> None:
+    plain = replace(spec("cpu", ("3.10", "3.11"), ("3.11",)), requires=("numpy",))
+    assert [(one.name, one.source) for one in request.variants(profile(plain))] == [
+        ("cpu-py310", "index"),
+        ("cpu-pypi", "pypi"),
+    ]
 
 
 def test_a_question_without_requirements_is_a_question() -> None:
