@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from envlock.document import safe
 from envlock.errors import Problem, Refused, WorldFailed
 from envlock.index_page import IndexFile, release, shown
 
-__all__ = ["DOWNLOADED", "Index", "files", "hashed", "metadata", "unchanged"]
+__all__ = ["DOWNLOADED", "Index", "download", "files", "hashed", "metadata", "unchanged"]
 
 DOWNLOADED: Final = "downloaded and hashed"
 """The evidence of a hash that the index does not give."""
@@ -103,15 +104,42 @@ def hashed(
     if urlsplit(index.url).scheme == "https" != urlsplit(file.url).scheme:
         raise Refused(f"{what} has no hash and would come without TLS", code="index-insecure", hint=_HINT)
     digest, size = hashlib.sha256(), 0
-    with net.ask(_with_login(file.url, index), environ=environ, what=what, seconds=seconds) as answer:
-        _there(answer, what, code="artifact-missing")
-        for chunk in _bounded(answer.chunks, _FILE, what):
-            digest.update(chunk)
-            size += len(chunk)
+    for chunk in _content(file, index, environ, what=what, seconds=seconds):
+        digest.update(chunk)
+        size += len(chunk)
     if file.size not in {None, size}:
         problem = Problem(file=file.file, message=f"has {size} bytes", expected=f"{file.size}, as its page says")
         raise Refused(f"{what} is not what its page names", code="hash-mismatch", problems=(problem,), hint=_HINT)
     return replace(file, sha256=digest.hexdigest(), size=size, evidence=DOWNLOADED)
+
+
+def download(
+    file: IndexFile,
+    index: Index,
+    to: Path,
+    *,
+    sha256: str,
+    environ: Mapping[str, str],
+    seconds: float = net.LIMIT_SECONDS,
+) -> None:
+    """Write a file's bytes to `to`: they have that sha256, or nothing is there afterwards.
+
+    Raise `Refused` (`artifact-missing`, `hash-mismatch`), `WorldFailed` as `files` does, or `OSError`.
+    """
+    what = f"`{file.file}` on the index `{index.name}` ({shown(file.url)})"
+    digest, sound = hashlib.sha256(), False
+    try:
+        with to.open("wb") as place:
+            for chunk in _content(file, index, environ, what=what, seconds=seconds):
+                digest.update(chunk)
+                place.write(chunk)
+        sound = digest.hexdigest() == sha256
+    finally:
+        if not sound:
+            to.unlink(missing_ok=True)
+    if not sound:
+        problem = Problem(file=file.file, message=f"has sha256 {digest.hexdigest()}", expected=sha256)
+        raise Refused(f"{what} is not what is locked", code="hash-mismatch", problems=(problem,), hint=_HINT)
 
 
 def unchanged(known: Mapping[str, str], found: Iterable[IndexFile], index: Index) -> None:
@@ -129,6 +157,14 @@ def unchanged(known: Mapping[str, str], found: Iterable[IndexFile], index: Index
     if problems:
         message = f"the index `{index.name}` ({shown(index.url)}) gives other files than it did"
         raise Refused(message, code="index-changed", problems=problems, hint=_HINT)
+
+
+def _content(
+    file: IndexFile, index: Index, environ: Mapping[str, str], *, what: str, seconds: float
+) -> Iterator[bytes]:
+    with net.ask(_with_login(file.url, index), environ=environ, what=what, seconds=seconds) as answer:
+        _there(answer, what, code="artifact-missing")
+        yield from _bounded(answer.chunks, _FILE, what)
 
 
 def _there(answer: net.Answer, what: str, *, code: str) -> None:

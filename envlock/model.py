@@ -446,7 +446,8 @@ class Diffed:
 class Exported:
     """`envlock export`: `text` is the export itself, None where it was written to `path`, the first of `files`.
 
-    `built` names the packages that come as source, `command` is what takes the export.
+    Of a wheelhouse, `path` is the folder. `built` names the packages that come as source, `command` is what takes the
+    export.
     """
 
     profile: str

@@ -5,13 +5,17 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.pylock import is_valid_pylock_path
+
 from envlock import exports, facts, lock, profile, request, store, writing
-from envlock.app import indexes, plan
+from envlock.app import indexes, plan, wheelhouse
 from envlock.app import locked as locks
+from envlock.app.located import locate
 from envlock.app.world import World
 from envlock.errors import Misuse, Problem, Refused, WorldFailed
 from envlock.facts import Facts
@@ -83,6 +87,9 @@ def run(
     (`no-compatible-backend`, `variant-not-locked`, `lock-missing`, `lock-stale`), `WorldFailed` (`target-foreign`,
     `target-busy`, `not-writable`, `disk-full`).
     """
+    if kind == "wheelhouse" and output is None:
+        message = "a wheelhouse is a folder: `-o` says which"
+        raise Misuse(message, code="usage", hint=f"envlock export {name} --format wheelhouse -o wheelhouse")
     asked = _Asked(
         name=name,
         format=kind,
@@ -101,7 +108,9 @@ def run(
     job = _job(world, asked)
     for warning in job.warnings:
         world.reporter.warn(warning)
-    return _put(world, job, _texts(job))
+    if kind == "wheelhouse":
+        return _wheelhouse(world, job)
+    return _put(world, job, _texts(world, job))
 
 
 # ---- choosing -----------------------------------------------------------------------------------------------------
@@ -167,11 +176,32 @@ def _chosen(world: World, held: Lock, asked: _Asked) -> tuple[LockedVariant, tup
 # ---- texts --------------------------------------------------------------------------------------------------------
 
 
-def _texts(job: _Job) -> dict[str, str]:
+def _texts(world: World, job: _Job) -> dict[str, str]:
     """Return name -> text, the export itself first."""
+    if job.asked.format == "pylock":
+        return _pylock(world, job)
     if job.asked.format == "environment.yml":
         return exports.environment(job.locked, job.profile, job.addresses)
     return exports.requirements(job.locked, job.profile.name, job.addresses)
+
+
+def _pylock(world: World, job: _Job) -> dict[str, str]:
+    from envlock import pylock  # noqa: PLC0415  what writes TOML is loaded where some is written
+
+    if job.asked.output is not None and not is_valid_pylock_path(path := _target(world, job)):
+        problem = Problem(
+            message=f"`{path.name}`", expected="`pylock.toml`, or `pylock.NAME.toml` without a dot in NAME"
+        )
+        hint = f"envlock export {job.asked.name} --format pylock -o pylock.toml"
+        message = "no tool takes a lock of that name for one (PEP 751)"
+        raise Misuse(message, code="pylock-name-invalid", problems=(problem,), hint=hint)
+    located = locate(world, job.locked, job.facts)
+    profile, variant = job.profile.name, job.locked.variant.name
+    file = exports.name("pylock", profile, variant)
+    comments = exports.pylock_comments(job.locked, profile, file)
+    text = pylock.render(job.locked, profile, located.files, located.plain(), comments=comments)
+    beside = {exports.BUILD: lock.build_requirements(job.locked, profile)} if job.locked.build else {}
+    return {file: text, **beside}
 
 
 def _put(world: World, job: _Job, texts: Mapping[str, str]) -> Exported:
@@ -208,11 +238,17 @@ def _target(world: World, job: _Job) -> Path:
 
 def _write(job: _Job, files: Mapping[Path, bytes]) -> None:
     (target, *_) = files
+    with _held(job, target):
+        for path in files:
+            _refuse_foreign(job, path)
+        writing.put(files)
+
+
+@contextmanager
+def _held(job: _Job, target: Path) -> Iterator[None]:
     try:
         with writing.hold(target, again=job.asked.again):
-            for path in files:
-                _refuse_foreign(job, path)
-            writing.put(files)
+            yield
     except WorldFailed as error:
         if error.code != "lock-busy":
             raise
@@ -232,6 +268,27 @@ def _refuse_foreign(job: _Job, path: Path) -> None:
     else:
         what, hint = "not a file", f"ls -ld {shlex.quote(str(path))}"
     raise WorldFailed(f"`{path}` is {what}; it is left alone", code="target-foreign", hint=hint)
+
+
+# ---- a wheelhouse -------------------------------------------------------------------------------------------------
+
+
+def _wheelhouse(world: World, job: _Job) -> Exported:
+    target = store.typed(job.asked.output or "", world.cwd)
+    order = wheelhouse.Order(
+        target=target,
+        profile=job.profile.name,
+        locked=job.locked,
+        locate=lambda: locate(world, job.locked, job.facts),
+        again=job.asked.again,
+    )
+    with _held(job, target):
+        names = wheelhouse.put(world, order)
+    path = store.shown(target, world.cwd)
+    return _answer(job, path=path, files=tuple(f"{path}/{name}" for name in names), warnings=job.warnings)
+
+
+# ---- the answer ---------------------------------------------------------------------------------------------------
 
 
 def _answer(
@@ -257,5 +314,13 @@ def _answer(
 
 
 def _command(job: _Job, path: str) -> str | None:
-    """Return what takes the export; the first lines of a requirements file say that themselves."""
-    return f"conda env create -f {shlex.quote(path)}" if job.asked.format == "environment.yml" else None
+    """Return what takes the export, where its own first lines do not say more."""
+    place = shlex.quote(path)
+    if job.asked.format == "environment.yml":
+        return f"conda env create -f {place}"
+    if job.asked.format == "pylock" and not job.locked.build:
+        return f"uv pip sync {place}"
+    if job.asked.format == "wheelhouse":
+        requirements = shlex.quote(f"{path}/{exports.REQUIREMENTS}")
+        return f"pip install --no-index --find-links {place} --require-hashes -r {requirements}"
+    return None

@@ -28,7 +28,12 @@ def options(parser: Parser) -> None:
         metavar="FORMAT",
         default=FORMATS[0],
     )
-    parser.option("-o", "--output", text="a file, or a folder for it (default: stdout)", metavar="PATH")
+    parser.option(
+        "-o",
+        "--output",
+        text="a file, or a folder for it (default: stdout); of a wheelhouse, the folder itself",
+        metavar="PATH",
+    )
     parser.option("--force", text="replace a file there that is no export", action="store_true")
     parser.option("--frozen", text="export the lock as it is, even where its inputs moved", action="store_true")
     parser.option("--variant", text="this variant, whatever machine it is for", metavar="NAME")

@@ -57,7 +57,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         "export": Verb(
             module="envlock.cli.export",
-            summary="one variant for other tools: requirements.txt, environment.yml",
+            summary="one variant for other tools: requirements.txt, pylock.toml, environment.yml, a wheelhouse",
         ),
         "install": Verb(
             module="envlock.cli.install",

@@ -18,7 +18,7 @@ def draw(canvas: Canvas, answer: Exported, *, verbose: bool) -> None:
         return
     packages = f"{answer.packages} package{'s' if answer.packages != 1 else ''}"
     canvas.line((answer.profile, "bold"), f"  exported {answer.variant} to {answer.path}, {packages}")
-    if verbose or len(answer.files) > 1:
+    if verbose or (len(answer.files) > 1 and answer.format != "wheelhouse"):
         canvas.line((f"files: {', '.join(answer.files)}", "dim"), indent=2)
     if answer.built:
         canvas.line(f"built from source: {', '.join(answer.built)}", indent=2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import signal
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,11 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.pylock import Pylock
 from ruamel.yaml import YAML
 
+from envlock import lock
 from tests.cli.conftest import Ran, Shell
-from tests.servers.index import Index
+from tests.servers.index import UPLOADED, Fault, Index
 from tests.servers.wheels import make_sdist, make_wheel
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 PROFILE = """
@@ -159,7 +169,7 @@ def test_conda_hands_pip_what_it_takes(project: Shell, name: str, installed: str
     assert read["dependencies"][:3] == [f"python {HERE}.*", "gcc_linux-64 12.*", "pip"]
     # A lock names the indexes as everybody has them; here they are on the loopback.
     own = project.environ["ENVLOCK_INDEX_CPU"]
-    lines = [f"--extra-index-url {own}" if line.startswith("--extra-index-url") else line for line in handed]
+    lines = [line.replace("https://download.pytorch.org/whl/cpu/", own) for line in handed]
     project.write("condaenv.x.requirements.txt", "\n".join(lines))
     arguments = ("install", "-U", "-r", "condaenv.x.requirements.txt", "--exists-action=b")
     assert pip(project, *arguments, PIP_INDEX_URL=index_of(project)) == installed
@@ -307,3 +317,285 @@ def test_a_profile_that_is_not_locked(project: Shell) -> None:
     ran = project("export", "fresh", "--json")
     assert error(ran) == (1, "lock-missing")
     assert ran.document["error"]["hint"] == "envlock lock fresh"
+
+
+# ---- pylock -------------------------------------------------------------------------------------------------------
+
+
+def read_back(text: str) -> Pylock:
+    return Pylock.from_dict(tomllib.loads(text))
+
+
+def line_of(text: str, holding: str) -> str:
+    """Return the command in the comment that holds those words."""
+    (found,) = [line.lstrip("# ") for line in text.splitlines() if line.startswith("#") and holding in line]
+    return found
+
+
+def do(shell: Shell, folder: str, line: str, **environ: str) -> str:
+    """Do in a folder what the text of an export says, and return what is in its `.venv` then."""
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{shell.environ['PATH']}"
+    given = {"cwd": shell.cwd / folder, "env": {**shell.environ, "PATH": tools, **environ}, "text": True}
+    done = subprocess.run(["sh", "-ec", line], check=False, capture_output=True, **given)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+    listing = ["uv", "pip", "freeze", "--python", ".venv"]
+    listed = subprocess.run(listing, check=True, capture_output=True, **given).stdout  # type: ignore[call-overload]
+    brought = ("pip==", "setuptools==")  # by `python -m venv`
+    return "".join(line for line in str(listed).splitlines(keepends=True) if not line.startswith(brought))
+
+
+def test_a_pylock_names_every_file_with_its_address_of_today(
+    project: Shell, index: Index, torch_index: Index, wheelhouse: Path
+) -> None:
+    ran = project("export", "torchy", "--format", "pylock", ENVLOCK_INDEX_PYPI=index.url.replace("//", "//me:secret@"))
+    assert (ran.code, ran.stderr) == (0, "Reading the indexes cpu, pypi\n")
+    assert "secret" not in ran.stdout
+    read = read_back(ran.stdout)
+    assert read.environments is not None
+    assert [str(marker) for marker in read.environments] == [
+        'sys_platform == "linux" and platform_machine == "x86_64"',
+    ]
+    assert (str(read.requires_python), read.created_by) == (f"=={HERE}.*", "envlock")
+    assert read.tool == {"envlock": {"profile": "torchy", "variant": "cpu"}}
+    omega, torch = read.packages
+    assert (torch.name, str(torch.version), torch.index) == ("torch", "2.8.0+cpu", torch_index.url)
+    assert (omega.name, str(omega.version), omega.index) == ("omega", "1.0", index.url)
+    assert omega.wheels is not None
+    (wheel,) = omega.wheels
+    raw = (wheelhouse / wheel.filename).read_bytes()
+    assert (wheel.url, wheel.size) == (f"{index.root}/files/omega-1.0-py3-none-any.whl", len(raw))
+    assert (wheel.hashes, wheel.upload_time) == ({"sha256": hashlib.sha256(raw).hexdigest()}, UPLOADED)
+
+
+@pytest.mark.parametrize(("name", "installed"), [("plain", "alpha==1.0\nomega==1.0\n"), ("torchy", None)])
+def test_uv_syncs_a_pylock(project: Shell, name: str, installed: str | None) -> None:
+    result = project("export", name, "--format", "pylock", "-o", "out/", "--json").document["result"]
+    path = {"plain": "out/pylock.plain-cpu-pypi.toml", "torchy": "out/pylock.torchy-cpu.toml"}[name]
+    assert (result["path"], result["command"], result["text"]) == (path, f"uv pip sync {path}", None)
+    frozen = do(project, "out", line_of(content(project, path), "uv venv"))
+    assert frozen == (installed or "omega==1.0\ntorch==2.8.0+cpu\n")
+
+
+def test_uv_builds_what_a_pylock_holds_as_source(project: Shell) -> None:
+    ran = project("export", "built", "--format", "pylock", "-o", "out/pylock.toml")
+    assert (ran.code, sorted(path.name for path in (project.cwd / "out").iterdir())) == (
+        0,
+        ["build-requirements.txt", "pylock.toml"],
+    )
+    text = content(project, "out/pylock.toml")
+    gamma = next(package for package in read_back(text).packages if package.name == "gamma")
+    assert (gamma.wheels, gamma.sdist and gamma.sdist.filename) == (None, "gamma-1.0.tar.gz")
+    frozen = do(project, "out", line_of(text, "uv venv"), UV_DEFAULT_INDEX=index_of(project))
+    assert frozen == "alpha==1.0\ngamma==1.0\nomega==1.0\n"
+
+
+@pytest.mark.parametrize("output", ["lock.toml", "pylock.qwen2.5.toml", "pylock.txt"])
+def test_a_name_that_nobody_takes_for_a_pylock(project: Shell, index: Index, output: str) -> None:
+    index.hits.clear()
+    ran = project("export", "plain", "--format", "pylock", "-o", output, "--json")
+    assert error(ran) == (2, "pylock-name-invalid")
+    assert (index.hits, (project.cwd / output).exists()) == ([], False)
+
+
+def test_a_pylock_needs_its_indexes(project: Shell, index: Index, wheelhouse: Path) -> None:
+    ran = project("export", "plain", "--format", "pylock", "--offline", "--json")
+    assert error(ran) == (3, "not-cached")
+    index.break_at("/simple/omega/", Fault(kind="status", value=500))
+    assert error(project("export", "plain", "--format", "pylock", "--json")) == (3, "network")
+    index.mend()
+    make_wheel(wheelhouse, "omega", "1.0", files={"omega.py": "another = 1\n"})
+    ran = project("export", "plain", "--format", "pylock", "-o", "pylock.toml", "--json")
+    assert error(ran) == (1, "index-changed")
+    assert ran.document["error"]["context"][0]["file"] == "omega-1.0-py3-none-any.whl"
+    (wheelhouse / "omega-1.0-py3-none-any.whl").unlink()
+    assert error(project("export", "plain", "--format", "pylock", "--json")) == (1, "index-lacks-package")
+    assert not (project.cwd / "pylock.toml").exists()
+
+
+# ---- a wheelhouse -------------------------------------------------------------------------------------------------
+
+
+def names(shell: Shell, folder: str = ".") -> list[str]:
+    return sorted(path.name for path in (shell.cwd / folder).iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "installed"),
+    [
+        ("plain", ["alpha-1.0-py3-none-any.whl", "omega-1.0-py3-none-any.whl"], "alpha==1.0\nomega==1.0\n"),
+        (
+            "built",
+            ["alpha-1.0-py3-none-any.whl", "gamma-1.0-py3-none-any.whl", "omega-1.0-py3-none-any.whl"],
+            "alpha==1.0\ngamma==1.0\nomega==1.0\n",
+        ),
+        (
+            "torchy",
+            ["omega-1.0-py3-none-any.whl", "torch-2.8.0+cpu-py3-none-any.whl"],
+            "omega==1.0\ntorch==2.8.0+cpu\n",
+        ),
+    ],
+)
+def test_a_wheelhouse_installs_without_a_network(  # noqa: PLR0917
+    project: Shell, index: Index, torch_index: Index, name: str, files: list[str], installed: str
+) -> None:
+    result = project("export", name, "--format", "wheelhouse", "-o", "house", "--json").document["result"]
+    assert names(project, "house") == sorted(["SHA256SUMS", *files, "requirements.txt"])
+    assert (result["path"], sorted(result["files"])) == ("house", [f"house/{file}" for file in names(project, "house")])
+    assert result["command"] == "pip install --no-index --find-links house --require-hashes -r house/requirements.txt"
+    index.hits.clear()
+    torch_index.hits.clear()
+    # Away from where it was made, by pip and by uv, each into an environment of its own.
+    (project.cwd / "house").rename(project.cwd / "away")
+    text = content(project, "away/requirements.txt")
+    for tool in ("pip: ", "uv:  "):
+        line = line_of(text, tool).removeprefix(tool)
+        assert do(project, "away", line, UV_CACHE_DIR=str(project.cwd / "cache")) == installed
+        subprocess.run(["rm", "-r", ".venv"], cwd=project.cwd / "away", check=True)
+    subprocess.run(line_of(text, "sha256sum").partition(": ")[2].split(), cwd=project.cwd / "away", check=True)
+    assert (index.hits, torch_index.hits) == ([], [])
+
+
+def test_what_was_built_has_a_hash_of_its_own(project: Shell, wheelhouse: Path) -> None:
+    ran = project("export", "built", "--format", "wheelhouse", "-o", "house")
+    assert (ran.code, "built from source: gamma" in ran.stdout) == (0, True)
+    text = content(project, "house/requirements.txt")
+    assert line_of(text, "gamma-1.0.tar.gz") == "gamma-1.0-py3-none-any.whl from gamma-1.0.tar.gz"
+    made, source = project.cwd / "house" / "gamma-1.0-py3-none-any.whl", wheelhouse / "gamma-1.0.tar.gz"
+    assert f"gamma==1.0 \\\n    --hash=sha256:{hashlib.sha256(made.read_bytes()).hexdigest()}\n" in text
+    assert hashlib.sha256(source.read_bytes()).hexdigest() not in text
+
+
+def test_an_earlier_wheelhouse_is_replaced_and_what_is_sound_in_it_kept(project: Shell, index: Index) -> None:
+    ask = ("export", "plain", "--format", "wheelhouse", "-o", "house")
+    (project.cwd / "house").mkdir()
+    assert project(*ask).code == 0
+    before = {name: (project.cwd / "house" / name).read_bytes() for name in names(project, "house")}
+    index.hits.clear()
+    (project.cwd / "house" / "alpha-1.0-py3-none-any.whl").write_bytes(b"damaged")
+    assert project(*ask).code == 0
+    assert {name: (project.cwd / "house" / name).read_bytes() for name in names(project, "house")} == before
+    assert [path for path in index.requested if path.startswith("/files/")] == ["/files/alpha-1.0-py3-none-any.whl"]
+    assert (project.cwd / "house").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "sub/folder.txt", "other-1.0-py3-none-any.whl"])
+def test_a_wheelhouse_with_something_added_is_left_alone(project: Shell, index: Index, name: str) -> None:
+    ask = ("export", "plain", "--format", "wheelhouse", "-o", "house", "--force", "--json")
+    assert project(*ask).code == 0
+    project.write(f"house/{name}", "mine\n")
+    before, index.hits[:] = names(project, "house"), []
+    ran = project(*ask)
+    assert error(ran) == (3, "target-foreign")
+    assert f"`{name.partition('/')[0]}` for one" in ran.document["error"]["message"]
+    assert (names(project, "house"), index.hits) == (before, [])
+
+
+def test_a_folder_of_somebody_elses_is_left_alone(project: Shell) -> None:
+    project.write("theirs/requirements.txt", "torch\n")
+    project.write("theirs/SHA256SUMS", f"{'0' * 64}  requirements.txt\n")
+    project.write("file", "")
+    (project.cwd / "link").symlink_to("theirs")
+    for place in ("theirs", "file", "link"):
+        ran = project("export", "plain", "--format", "wheelhouse", "-o", place, "--force", "--json")
+        assert error(ran) == (3, "target-foreign")
+    assert content(project, "theirs/requirements.txt") == "torch\n"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Fault(kind="status", value=500), (3, "network")),
+        (Fault(kind="status", value=404), (1, "artifact-missing")),
+        (Fault(kind="truncate", value=10), (3, "network")),
+        (Fault(kind="reset"), (3, "network")),
+    ],
+)
+def test_a_wheelhouse_that_fails_leaves_nothing_but_the_old_one(
+    project: Shell, index: Index, fault: Fault, code: tuple[int, str]
+) -> None:
+    ask = ("export", "plain", "--format", "wheelhouse", "-o", "new/house", "--json")
+    index.break_at("/files/omega-1.0-py3-none-any.whl", fault)
+    assert error(project(*ask)) == code
+    assert names(project, "new") == []
+    index.mend()
+    assert project(*ask).code == 0
+    (project.cwd / "new" / "house" / "omega-1.0-py3-none-any.whl").write_bytes(b"damaged")
+    index.break_at("/files/omega-1.0-py3-none-any.whl", fault)
+    assert error(project(*ask)) == code
+    assert names(project, "new") == ["house"]
+    assert (project.cwd / "new" / "house" / "omega-1.0-py3-none-any.whl").read_bytes() == b"damaged"
+
+
+def test_a_network_that_fails_now_and_then_is_asked_again(project: Shell, index: Index) -> None:
+    index.break_at("/files/omega-1.0-py3-none-any.whl", Fault(kind="truncate", value=10, times=2))
+    assert project("export", "plain", "--format", "wheelhouse", "-o", "house").code == 0
+    assert index.requested.count("/files/omega-1.0-py3-none-any.whl") == 3
+
+
+def test_an_interrupt_leaves_nothing(project: Shell, index: Index) -> None:
+    index.break_at("/files/omega-1.0-py3-none-any.whl", Fault(kind="stall"))
+    argv = [*project.argv, "export", "plain", "--format", "wheelhouse", "-o", "new/house", "--json"]
+    with subprocess.Popen(argv, cwd=project.cwd, env=project.environ, stdout=subprocess.PIPE) as running:
+        until = time.monotonic() + 60
+        while "/files/omega-1.0-py3-none-any.whl" not in index.requested and time.monotonic() < until:
+            time.sleep(0.05)
+        busy = project(*argv[len(project.argv) :])
+        assert error(busy) == (3, "target-busy")
+        assert busy.document["error"]["hint"] == "envlock export plain --format wheelhouse -o new/house"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130
+    assert names(project, "new") == []
+
+
+def test_what_a_killed_run_left_goes_with_the_next(project: Shell) -> None:
+    project.write(".house.abcd1234.envlock-making/half.whl", "")
+    project.write(".other.abcd1234.envlock-making/half.whl", "")
+    assert project("export", "plain", "--format", "wheelhouse", "-o", "house").code == 0
+    assert not (project.cwd / ".house.abcd1234.envlock-making").exists()
+    assert (project.cwd / ".other.abcd1234.envlock-making").exists()
+
+
+def test_a_build_that_fails_leaves_nothing(project: Shell, wheelhouse: Path) -> None:
+    files = {"backend.py": "def build_wheel(*_): raise SystemExit('no compiler')\n"}
+    make_sdist(wheelhouse, "gamma", "1.0", build_requires=["tool"], files=files)
+    assert project("lock", "built", "--upgrade", "-q").code == 0
+    ran = project("export", "built", "--format", "wheelhouse", "-o", "new/house", "--json")
+    assert error(ran) == (3, "build-failed")
+    assert ran.document["error"]["hint"].startswith("envlock export built --format wheelhouse -o new/house")
+    assert names(project, "new") == []
+
+
+def test_a_build_that_makes_something_else_is_refused(project: Shell, wheelhouse: Path) -> None:
+    backend = """\
+import pathlib, zipfile
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    with zipfile.ZipFile(pathlib.Path(directory, "gamma-2.0-py3-none-any.whl"), "w") as archive:
+        archive.writestr("gamma-2.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: gamma\\nVersion: 2.0\\n")
+        archive.writestr("gamma-2.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        archive.writestr("gamma-2.0.dist-info/RECORD", "")
+    return "gamma-2.0-py3-none-any.whl"
+"""
+    make_sdist(wheelhouse, "gamma", "1.0", build_requires=["tool"], files={"backend.py": backend})
+    assert project("lock", "built", "--upgrade", "-q").code == 0
+    ran = project("export", "built", "--format", "wheelhouse", "-o", "new/house", "--json")
+    assert error(ran) == (3, "engine-failed")
+    assert "the wheel declares version 2.0" in ran.stdout
+    assert names(project, "new") == []
+
+
+def test_a_source_is_built_where_it_will_run(project: Shell, index: Index) -> None:
+    name = "lockfiles/built.lock"
+    held = lock.parse(content(project, name), name)
+    (one,) = held.variants
+    there = replace(one, variant=replace(one.variant, platform="linux-aarch64"))
+    project.write(name, lock.render(replace(held, variants=(there,))))
+    index.hits.clear()
+    ask = ("export", "built", "--variant", "cpu-pypi", "--frozen", "--format", "wheelhouse", "-o", "house", "--json")
+    assert error(project(*ask)) == (1, "platform-unsupported")
+    assert index.hits == []
+
+
+def test_a_wheelhouse_needs_a_place(project: Shell) -> None:
+    ran = project("export", "plain", "--format", "wheelhouse", "--json")
+    assert error(ran) == (2, "usage")
+    assert ran.document["error"]["hint"] == "envlock export plain --format wheelhouse -o wheelhouse"

@@ -437,6 +437,13 @@ ANSWERS: dict[str, Answer] = {
     "export-printed": PRINTED,
     "export-beside": PUT,
     "export-one": replace(PUT, format="requirements", path="req.txt", files=("req.txt",), built=(), command=None),
+    "export-wheelhouse": replace(
+        PUT,
+        format="wheelhouse",
+        path="house",
+        files=("house/SHA256SUMS", "house/deepspeed-0.14.4-py3-none-any.whl", "house/requirements.txt"),
+        command="pip install --no-index --find-links house --require-hashes -r house/requirements.txt",
+    ),
     "install-cpu": INSTALLED,
     "install-not-switched": NOT_SWITCHED,
     "install-unmoved": UNMOVED,

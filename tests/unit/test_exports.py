@@ -94,7 +94,7 @@ dependencies:
   - "gcc_linux-64 12.*"
   - "pip"
   - pip:
-    - "--extra-index-url https://torch.example/cpu/"
+    - "--find-links https://torch.example/cpu/torch/"
     - "alpha==1.0 --hash=sha256:{"1" * 64} --hash=sha256:{"2" * 64}"
     - "torch==1.0 --hash=sha256:{"3" * 64}"
 """
@@ -108,7 +108,7 @@ def test_an_environment_with_something_to_build_leaves_pip_to_its_maker() -> Non
     assert texts["environment.yml"].splitlines()[2:] == [
         "# Then, since conda cannot say --no-build-isolation, with the two files that stand beside this one:",
         f"#   {pip} --only-binary :all: -r build-requirements.txt",
-        f"#   {pip} --no-build-isolation --extra-index-url https://torch.example/cpu/ -r requirements.txt",
+        f"#   {pip} --no-build-isolation --find-links https://torch.example/cpu/torch/ -r requirements.txt",
         "# Built from source: gamma",
         'name: "small.1"',
         "channels:",
@@ -125,6 +125,53 @@ def test_the_variant_says_which_python(spec: str) -> None:
     text = exports.environment(PLAIN, profile(spec, "pip>=24", "=3"), {})["environment.yml"]
     specs = re.findall(r'^  - "(.*)"$', text, re.MULTILINE)
     assert specs == ["python 3.12.*", "pip>=24", "=3"]
+
+
+# ---- pylock and wheelhouse ------------------------------------------------------------------------------------------
+
+
+def test_a_pylock_says_how_it_is_synced() -> None:
+    assert exports.pylock_comments(PLAIN, "small.1", "pylock.a.toml") == [
+        "small.1, variant cpu (linux-x86_64). Written by `envlock export`.",
+        "uv venv --python 3.12 && uv pip sync --python .venv pylock.a.toml",
+    ]
+    first, second = "--require-hashes --only-binary :all: build-requirements.txt", "--no-build-isolation pylock.a.toml"
+    assert exports.pylock_comments(BUILT, "small.1", "pylock.a.toml")[1:] == [
+        f"uv venv --python 3.12 && uv pip sync --python .venv {first} && uv pip sync --python .venv {second}",
+        "Built from source, with what build-requirements.txt names: gamma",
+    ]
+
+
+def test_a_wheelhouse_says_how_it_is_installed() -> None:
+    text = exports.wheelhouse(variant(ALPHA, TORCH), "small.1", {})
+    options = "--no-index --find-links . --require-hashes"
+    assert (
+        text
+        == f"""\
+# small.1, variant cpu (linux-x86_64). Written by `envlock export`.
+# In this folder, without a network, for glibc systems with python3.12:
+#   pip: python3.12 -m venv .venv && .venv/bin/pip install {options} -r requirements.txt
+#   uv:  uv venv --python 3.12 && uv pip sync --python .venv {options} requirements.txt
+# Whether all of it arrived: sha256sum --check --quiet SHA256SUMS
+alpha==1.0 \\
+    --hash=sha256:{"1" * 64} \\
+    --hash=sha256:{"2" * 64}
+torch==1.0 \\
+    --hash=sha256:{"3" * 64}
+"""
+    )
+    built = exports.wheelhouse(PLAIN, "small.1", {"gamma-1.0-py3-none-any.whl": "gamma-1.0.tar.gz"})
+    assert built.splitlines()[5:7] == [
+        "# Built for this folder, so that their hashes are not those of the lock:",
+        "#   gamma-1.0-py3-none-any.whl from gamma-1.0.tar.gz",
+    ]
+
+
+def test_what_is_summed_is_listed() -> None:
+    text = exports.sums({"b.whl": "2" * 64, "a b.whl": "1" * 64})
+    assert text == f"{'1' * 64}  a b.whl\n{'2' * 64}  b.whl\n"
+    assert exports.summed(text.splitlines()) == {"a b.whl", "b.whl"}
+    assert exports.summed([]) == set()
 
 
 # ---- whose is it ----------------------------------------------------------------------------------------------------
