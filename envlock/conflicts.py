@@ -12,8 +12,9 @@ from packaging.version import Version
 
 from envlock.conflict_rules import BACKEND, FILE, PYTHON, Bounds, Clause, Rule, Rules, parse, within
 from envlock.facts import Facts
+from envlock.model import Given, Violation
 
-__all__ = ["FILE", "Given", "Rules", "Stack", "Violation", "parse", "used_digest", "violations"]
+__all__ = ["FILE", "Given", "Rules", "Stack", "Violation", "built_for", "parse", "used_digest", "violations"]
 
 
 # ---- what is judged -----------------------------------------------------------------------------------------------
@@ -34,39 +35,6 @@ class Stack:
     def version(self, name: str) -> str | None:
         """Return what is there of a package, or of `python`."""
         return self.python if name == PYTHON else self.packages.get(name)
-
-
-# ---- what is answered ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A condition that is met: of a package, of `python`, `backend` or `family`, what there is and what meets it."""
-
-    name: str
-    have: str
-    when: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """A package that breaks a rule. `have` is None where it is missing, all bounds where it must not be there.
-
-    `beside` is why the rule applies; `because` says so to a user. `nearest` is the next release, newer or else older,
-    that breaks no rule about this package while all else stays. Where its releases are not known it is the bound. It is
-    None where none fits, or where any does: of a package that is missing.
-    """
-
-    rule: str
-    package: str
-    have: str | None
-    floor: str | None
-    ceiling: str | None
-    holes: str | None
-    nearest: str | None
-    beside: tuple[Given, ...]
-    because: str
-    evidence: str
 
 
 def violations(stack: Stack, rules: Rules) -> tuple[Violation, ...]:
@@ -107,7 +75,7 @@ class _Ask:
 
 def _asks(stack: Stack, rules: Rules, package: str | None = None) -> Iterator[_Ask]:
     """Yield what is asked of each package that is there or must be, or of one of them."""
-    backend = stack.backend or _backend(stack, rules.facts)
+    backend = stack.backend or built_for(stack, rules.facts)
     for rule in rules.rules:
         have = stack.version(rule.package)
         for clause in rule.clauses if package in {None, rule.package} else ():
@@ -178,8 +146,8 @@ def _built_alike(package: str, model: str, stack: Stack, backend: str | None, kn
     return Bounds(floor=exact, ceiling=exact)
 
 
-def _backend(stack: Stack, known: Facts) -> str | None:
-    """Return the backend that torch was built for; None where that is not known."""
+def built_for(stack: Stack, known: Facts) -> str | None:
+    """Return the backend that torch was built for; None where there is no torch, or that is not known."""
     torch = stack.packages.get("torch")
     built = _built_for(Version(torch), known) if torch else None
     return built if built and re.fullmatch(r"cpu|cu[0-9]+", built) else None

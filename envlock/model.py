@@ -227,7 +227,7 @@ class LockedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a lock was made from; it is stale when one of these moved. `rules` are what its packages were held against."""
+    """What a lock was made from; it is stale when one of these moved. `rules`: what its packages were held against."""
 
     profile: str
     facts: str
@@ -253,6 +253,39 @@ class Change:
     package: str
     was: str | None
     now: str | None
+
+
+# ---- the rules ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A condition that is met: of a package, of `python`, `backend` or `family`, what there is and what meets it."""
+
+    name: str
+    have: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A package that breaks a rule. `have` is None where it is missing, all bounds where it must not be there.
+
+    `beside` is why the rule applies; `because` says so to a user. `nearest` is the next release, newer or else older,
+    that breaks no rule about this package while all else stays. Where its releases are not known it is the bound. It is
+    None where none fits, or where any does: of a package that is missing.
+    """
+
+    rule: str
+    package: str
+    have: str | None
+    floor: str | None
+    ceiling: str | None
+    holes: str | None
+    nearest: str | None
+    beside: tuple[Given, ...]
+    because: str
+    evidence: str
 
 
 # ---- the proof ------------------------------------------------------------------------------------------------
@@ -385,6 +418,22 @@ class Installed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """`envlock check`: `left_open` are the requirements without a version, which were not judged.
+
+    `backend` is what torch was built for; without one there is no `decision` on machines.
+    """
+
+    file: str
+    python: str
+    packages: int
+    left_open: tuple[str, ...]
+    backend: str | None
+    violations: tuple[Violation, ...]
+    decision: Decision | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side of `envlock diff`: what was asked for, what it was read from, and of which profile that is."""
 
@@ -462,4 +511,4 @@ class Exported:
     warnings: tuple[Caution, ...] = ()
 
 
-Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified | Diffed | Exported
+Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified | Checked | Diffed | Exported

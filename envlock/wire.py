@@ -14,6 +14,7 @@ from envlock.model import (
     Answer,
     Caution,
     Cell,
+    Checked,
     Detected,
     Diffed,
     Exported,
@@ -62,6 +63,8 @@ def result(answer: Answer) -> dict[str, Any]:  # noqa: PLR0911  one for each mem
             return _installed(answer)
         case Verified():
             return _verified(answer)
+        case Checked():
+            return _checked(answer)
         case Diffed():
             return _diffed(answer)
         case Exported():
@@ -114,6 +117,21 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "warnings": [_caution(row) for row in (*decision.warnings, *plan.warnings)],
         "table": {name: {cell.rule: _cell(cell) for cell in cells} for name, cells in decision.table.items()},
         "next": plan.command,
+    }
+
+
+def _checked(answer: Checked) -> dict[str, Any]:
+    decision = answer.decision
+    return {
+        "file": answer.file,
+        "python": answer.python,
+        "backend": answer.backend,
+        "packages": answer.packages,
+        "left_open": list(answer.left_open),
+        "violations": [dataclasses.asdict(row) for row in answer.violations],
+        "fits": None if decision is None else decision.backend is not None,
+        "refused": [_refusal(row) for row in decision.refused] if decision else [],
+        "warnings": [_caution(row) for row in decision.warnings] if decision else [],
     }
 
 

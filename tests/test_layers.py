@@ -47,6 +47,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.gpu_names",
             "envlock.index_page",
             "envlock.conflict_rules",
+            "envlock.requirements_text",
             "envlock.conflicts",
         ),
     ),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from envlock.errors import EnvlockError, Refused, WorldFailed, unreachable
-from envlock.model import Answer, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
+from envlock.model import Answer, Checked, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
 
 __all__ = ["judge"]
 
 
-def judge(answer: Answer) -> EnvlockError | None:
+def judge(answer: Answer) -> EnvlockError | None:  # noqa: PLR0911  one for each member of the union
     """Return the error that stands beside the answer, or None where the answer is yes."""
     match answer:
         case Detected() | Listed() | Exported():
@@ -23,6 +23,8 @@ def judge(answer: Answer) -> EnvlockError | None:
             return _verified(answer.verify) if answer.verify else None
         case Verified():
             return _verified(answer)
+        case Checked():
+            return _checked(answer)
         case Diffed():
             return _differ(answer) if answer.strict and answer.differ else None
         case _:
@@ -38,6 +40,17 @@ def _planned(answer: Planned) -> EnvlockError | None:
         code="no-compatible-backend",
         hint=f"envlock plan {decision.profile} -v",
     )
+
+
+def _checked(answer: Checked) -> EnvlockError | None:
+    again = f"envlock check {shlex.quote(answer.file)} -v"
+    if answer.violations:
+        rules = ", ".join(dict.fromkeys(row.rule for row in answer.violations))
+        return Refused(f"what `{answer.file}` pins breaks in use: {rules}", code="conflict", hint=again)
+    if answer.decision is not None and answer.decision.backend is None:
+        message = f"what `{answer.file}` pins does not run on this machine"
+        return Refused(message, code="no-compatible-backend", hint=again)
+    return None
 
 
 def _differ(answer: Diffed) -> EnvlockError:

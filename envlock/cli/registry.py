@@ -55,6 +55,10 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             module="envlock.cli.diff",
             summary="what differs between two locks, or an environment and its lock, and what machines need then",
         ),
+        "check": Verb(
+            module="envlock.cli.check",
+            summary="a requirements file or freeze of anybody's: what of it breaks in use, and does it run here",
+        ),
         "export": Verb(
             module="envlock.cli.export",
             summary="one variant for other tools: requirements.txt, pylock.toml, environment.yml, a wheelhouse",

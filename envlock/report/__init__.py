@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from envlock.cli.terminal import Terminal
 from envlock.errors import unreachable
-from envlock.model import Answer, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
-from envlock.report import diff, export, host, locks, plan, profiles, proof
+from envlock.model import Answer, Checked, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
+from envlock.report import check, diff, export, host, locks, plan, profiles, proof
 from envlock.report.canvas import Canvas
 
 __all__ = ["render"]
@@ -27,6 +27,8 @@ def render(answer: Answer, *, terminal: Terminal, verbose: bool) -> str:
             proof.draw_installed(canvas, answer, verbose=verbose)
         case Verified():
             proof.draw_verified(canvas, answer, verbose=verbose)
+        case Checked():
+            check.draw(canvas, answer, verbose=verbose)
         case Diffed():
             diff.draw(canvas, answer, verbose=verbose)
         case Exported():

@@ -9,7 +9,7 @@ from envlock import model
 from envlock.model import Decision, Plan, Planned, Refusal, Variant
 from envlock.report.canvas import MARKS, Canvas, Cell, Span, size
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_decision"]
 
 RULES = ("driver", "gpu", "glibc", "python", "platform")
 # The rules whose need is a number that what is there must reach; what the others need is said with the refusal.
@@ -34,14 +34,19 @@ def draw(canvas: Canvas, answer: Planned, *, verbose: bool) -> None:
     """Draw the plan; `verbose` adds the source of each number and the policy it was judged by."""
     plan = answer.plan
     _choice(canvas, plan, verbose=verbose)
-    canvas.gap()
-    _table(canvas, plan.decision)
-    _refusals(canvas, plan.decision, verbose=verbose)
-    _warnings(canvas, plan)
+    draw_decision(canvas, plan.decision, plan.warnings, verbose=verbose)
     if plan.command:
         canvas.gap()
         canvas.line("to run:")
         canvas.code(plan.command)
+
+
+def draw_decision(canvas: Canvas, decision: Decision, warnings: Sequence[model.Caution] = (), *, verbose: bool) -> None:
+    """Draw the table, a sentence for each refusal, and the warnings, further ones among them."""
+    canvas.gap()
+    _table(canvas, decision)
+    _refusals(canvas, decision, verbose=verbose)
+    _warnings(canvas, (*decision.warnings, *warnings))
 
 
 def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
@@ -132,8 +137,7 @@ def _sentence(row: Refusal) -> str:
     )
 
 
-def _warnings(canvas: Canvas, plan: Plan) -> None:
-    cautions = (*plan.decision.warnings, *plan.warnings)
+def _warnings(canvas: Canvas, cautions: Sequence[model.Caution]) -> None:
     if not cautions:
         return
     canvas.gap()

@@ -12,12 +12,14 @@ from envlock.model import (
     Cell,
     Change,
     Check,
+    Checked,
     Decision,
     Detected,
     Diffed,
     Driver,
     Exported,
     Floors,
+    Given,
     Gpu,
     Held,
     HostFacts,
@@ -35,6 +37,7 @@ from envlock.model import (
     Side,
     Variant,
     Verified,
+    Violation,
 )
 
 __all__ = ["ANSWERS"]
@@ -419,7 +422,45 @@ PUT = Exported(
     command="conda env create -f out/environment.yml",
 )
 
+CHECKED = Checked(
+    file="requirements.txt",
+    python="3.10",
+    packages=4,
+    left_open=("transformers>=4.40", "datasets"),
+    backend="cu124",
+    violations=(
+        Violation(
+            rule="bitsandbytes-triton-ops",
+            package="bitsandbytes",
+            have="0.43.1",
+            floor=">=0.45.1",
+            ceiling=None,
+            holes=None,
+            nearest="0.45.1",
+            beside=(Given(name="triton", have="3.2.0", when=">=3.2"),),
+            because="bitsandbytes before 0.45.1 imports triton.ops, which triton 3.2 no longer has",
+            evidence="import bitsandbytes 0.43.1 beside triton 3.2.0: No module named 'triton.ops'",
+        ),
+        Violation(
+            rule="undeclared-setuptools",
+            package="setuptools",
+            have=None,
+            floor=None,
+            ceiling=None,
+            holes=None,
+            nearest=None,
+            beside=(),
+            because="triton before 3.2 imports setuptools without declaring it",
+            evidence="the wheel of triton 3.0.0",
+        ),
+    ),
+    decision=replace(REFUSED.plan.decision, warnings=()),
+)
+
 ANSWERS: dict[str, Answer] = {
+    "check-no": CHECKED,
+    "check-yes": replace(CHECKED, left_open=(), violations=(), decision=CHOSEN.plan.decision),
+    "check-plain": replace(CHECKED, backend=None, left_open=(), violations=(), decision=None),
     "detect-workstation": WORKSTATION,
     "detect-reboot": REBOOT,
     "detect-no-gpu": NO_GPU,

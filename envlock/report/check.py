@@ -1,0 +1,59 @@
+"""The face of `envlock check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envlock.model import Checked, Violation
+from envlock.report import plan
+from envlock.report.canvas import MARKS, Canvas
+
+__all__ = ["draw"]
+
+_NAMED = 5  # requirements without a version, before they are only counted
+
+
+def draw(canvas: Canvas, answer: Checked, *, verbose: bool) -> None:
+    """Draw what was judged, each violation with what would fit, and whether the machines can run it."""
+    count = f"{answer.packages} pinned package{'s' if answer.packages != 1 else ''}"
+    torch = f", torch built for {answer.backend}" if answer.backend else ""
+    canvas.line((answer.file, "bold"), f"  {count} for Python {answer.python}{torch}")
+    if answer.left_open:
+        canvas.line((f"not judged, since no version is pinned: {_few(answer.left_open)}", "yellow"), indent=2)
+    for row in answer.violations:
+        canvas.gap()
+        _violation(canvas, row, verbose=verbose)
+    if answer.decision is not None:
+        plan.draw_decision(canvas, answer.decision, verbose=verbose)
+    canvas.gap()
+    canvas.line(_sentence(answer))
+
+
+def _violation(canvas: Canvas, row: Violation, *, verbose: bool) -> None:
+    beside = ", ".join(f"{one.name} {one.have}" for one in row.beside)
+    have = f"{row.package} {row.have or 'is missing'}" + (f" beside {beside}" if beside else "")
+    canvas.line(MARKS["fail"], f" {have}", (f"  [{row.rule}]", "dim"))
+    canvas.line(row.because, indent=2)
+    bounds = ", ".join(filter(None, [row.floor, row.ceiling, row.holes]))
+    fits = f"{row.package} {bounds}" if bounds else f"no {row.package}" if row.have else f"any {row.package}"
+    canvas.line(f"fits: {fits}" + (f" ({row.nearest} is the nearest)" if row.nearest else ""), indent=2)
+    if verbose:
+        canvas.line((row.evidence, "dim"), indent=2)
+
+
+def _sentence(answer: Checked) -> tuple[str, str]:
+    rules = len(answer.violations)
+    said = [f"{rules} rule{'s' if rules != 1 else ''} broken"] if rules else []
+    if answer.decision is not None and answer.decision.backend is None:
+        said.append("not for this machine")
+    if said:
+        return ("; ".join(said), "bold red")
+    cautions = answer.decision.warnings if answer.decision else ()
+    held = answer.decision is not None and all(caution.code != "no-driver" for caution in cautions)
+    return ("no rule broken" + (", and the machine can run it" if held else ""), "bold green")
+
+
+def _few(lines: Iterable[str]) -> str:
+    every = list(lines)
+    rest = len(every) - _NAMED
+    return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
