@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -42,9 +42,16 @@ class Index:
 
 
 def files(
-    project: str, index: Index, *, environ: Mapping[str, str], seconds: float = net.LIMIT_SECONDS
+    project: str,
+    index: Index,
+    *,
+    environ: Mapping[str, str],
+    seconds: float = net.LIMIT_SECONDS,
+    only: Collection[str] | None = None,
 ) -> tuple[IndexFile, ...]:
-    """Return what the index lists for a project, at least one file. `seconds` is how long it may stay silent.
+    """Return what the index lists for a project, at least one file; with `only`, what it has of these names.
+
+    `seconds` is how long it may stay silent.
 
     Raise `Refused` (`index-lacks-package`, `index-ambiguous`) or `WorldFailed` (`index-page-invalid`, `network`,
     `redirected`, `answer-too-large`).
@@ -57,8 +64,8 @@ def files(
         _there(answer, what, code="index-lacks-package")
         body = b"".join(_bounded(answer.chunks, _PAGE, what))
     kind, place = answer.content_type, answer.url
-    found = index_page.parse(body, content_type=kind, url=place, project=name, index=index.name)
-    if not found:
+    found = index_page.parse(body, content_type=kind, url=place, project=name, index=index.name, only=only)
+    if not found and only is None:
         raise Refused(f"{what} lists no file", code="index-lacks-package", hint=_HINT)
     return found
 

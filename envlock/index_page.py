@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from html.parser import HTMLParser
@@ -66,12 +66,15 @@ class IndexFile:
     evidence: str = READ
 
 
-def parse(body: bytes, *, content_type: str, url: str, project: str, index: str) -> tuple[IndexFile, ...]:
+def parse(
+    body: bytes, *, content_type: str, url: str, project: str, index: str, only: Collection[str] | None = None
+) -> tuple[IndexFile, ...]:
     """Return the project's distributions in the page's order; any other link is passed over.
 
-    `url` is the page's own address, after redirects; `index` is named in errors. A JSON page may list no file; HTML
-    that lists none of the project is some other page. Raise `WorldFailed` (`index-page-invalid`) with what was
-    expected, or `Refused` (`index-ambiguous`) with both values where one file name has two hashes.
+    `url` is the page's own address, after redirects; `index` is named in errors; with `only`, files of no other name
+    are looked at: there may be thousands. A JSON page may list no file; HTML that lists none of the project is some
+    other page. Raise `WorldFailed` (`index-page-invalid`) with what was expected, or `Refused` (`index-ambiguous`) with
+    both values where one file name has two hashes.
     """
     kind, name = content_type.partition(";")[0].strip().lower(), canonicalize_name(project)
     page = f"the page of `{name}` on the index `{index}`"
@@ -82,14 +85,14 @@ def parse(body: bytes, *, content_type: str, url: str, project: str, index: str)
     if isinstance(values, Problem):
         raise _invalid(page, url, values)
     top = Scope(values=values, path="", file=shown(url), problems=[])
-    found = _found(top, url, name)
+    found = _found(top, url, name, only)
     own = [file for owner, file in found if owner == name]
     if not own and (found or kind != _JSON):
         others = ", ".join(sorted({f"`{owner}`" for owner, _ in found})[:3])
         top.complain("files", f"are of {others}" if others else "are missing", expected=f"files of `{name}`")
     if top.problems:
         raise _invalid(page, url, *top.problems)
-    return _distinct(own, page, url)
+    return _distinct([file for file in own if file], page, url)
 
 
 def release(file: str) -> tuple[NormalizedName, Version] | None:
@@ -107,19 +110,26 @@ def shown(url: str) -> str:
     return safe(re.split(r"[?#]", re.sub(r"(?<=//)[^/]*@", "", url), maxsplit=1)[0])
 
 
-def _found(top: Scope, url: str, name: str) -> list[tuple[NormalizedName, IndexFile]]:
-    """Return every distribution on the page with its project; what is wrong goes to `top.problems`."""
+def _found(
+    top: Scope, url: str, name: str, only: Collection[str] | None
+) -> list[tuple[NormalizedName, IndexFile | None]]:
+    """Return every distribution on the page with its project; what is wrong goes to `top.problems`.
+
+    What is not asked for is not looked at, and counts as the page's own.
+    """
     meta = top.inner("meta", required=True)
     if meta:
         meta.text("api-version", _MAJOR_1)
     said = top.text("name")
     if said is None or canonicalize_name(said) != name:
         top.complain("name", f"is {quoted(said)}", expected=f"`{name}`")
-    found = []
+    found: list[tuple[NormalizedName, IndexFile | None]] = []
     for row in top.each("files"):
         file = row.values.get("filename")
         if not isinstance(file, str):
             row.complain("filename", f"is {quoted(file)}", expected="a text")
+        elif only is not None and file not in only:
+            found.append((canonicalize_name(name), None))
         elif owner := release(file):
             found.append((owner[0], _file(replace(row, path=file), file, url)))
     return found

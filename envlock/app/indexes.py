@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from packaging.version import Version
@@ -40,9 +41,16 @@ def addresses(world: World, known: Facts) -> dict[str, str]:
 
 
 def pages(
-    world: World, wanted: Mapping[tuple[str, str], str | None], where: Mapping[str, str], *, download: bool
+    world: World,
+    wanted: Mapping[tuple[str, str], str | None],
+    where: Mapping[str, str],
+    *,
+    download: bool,
+    only: Mapping[tuple[str, str], Collection[str]] = MappingProxyType({}),
 ) -> Pages:
     """Read the page of each (index, package), side by side; `wanted` maps them to the version that is pinned.
+
+    `only` maps them to the names of the files that matter, where not all do.
 
     What an index gives no hash of may be fetched and hashed if `download` says so. Raise `Refused` (`hash-missing`,
     `index-unknown`), `WorldFailed` (`not-cached`, offline), and what `index.files` raises.
@@ -53,7 +61,7 @@ def pages(
     world.reporter.stage(f"Reading the indexes {names}")
     asked = sorted(wanted)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = pool.map(lambda pair: index.files(pair[1], _index(pair[0], where), environ=world.environ), asked)
+        found = pool.map(lambda pair: _listed(world, pair, where, only.get(pair)), asked)
         listed = dict(zip(asked, found, strict=True))
     bare = sorted({file.file for pair, files in listed.items() for file in files if _lacks_hash(file, wanted[pair])})
     if bare and not download:
@@ -62,6 +70,12 @@ def pages(
     if bare:
         world.reporter.stage(f"Fetching to hash it, since its index gives no hash: {', '.join(bare)}")
     return listed
+
+
+def _listed(
+    world: World, pair: tuple[str, str], where: Mapping[str, str], only: Collection[str] | None
+) -> Sequence[IndexFile]:
+    return index.files(pair[1], _index(pair[0], where), environ=world.environ, only=only)
 
 
 def _lacks_hash(file: IndexFile, pin: str | None) -> bool:

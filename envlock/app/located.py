@@ -44,7 +44,7 @@ def locate(world: World, locked: LockedVariant, known: Facts) -> Located:
         for package in locked.packages
         for name in {file.index for file in package.artifacts}
     }
-    listed = indexes.pages(world, dict.fromkeys(wanted), where, download=False)
+    listed = indexes.pages(world, dict.fromkeys(wanted), where, download=False, only=wanted)
     files: dict[tuple[str, str], IndexFile] = {}
     for (name, package), hashes in wanted.items():
         page = listed[name, package]

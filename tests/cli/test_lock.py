@@ -45,11 +45,14 @@ def profile(shell: Shell, name: str, requires: str = "alpha") -> None:
 
 
 def confined(shell: Shell, blocks: int, *arguments: str, **environ: str) -> Ran:
-    """Run where no file can have more than so many blocks, as on a disk that is full."""
+    """Run where no file can have more than so many blocks, as on a disk that is full.
+
+    Python would cut short the bytecode that it writes beside the sources, too.
+    """
     done = subprocess.run(
         ["sh", "-c", 'ulimit -f "$0"; exec "$@"', str(blocks), *shell.argv, *arguments],
         cwd=shell.cwd,
-        env={**shell.environ, **environ},
+        env={**shell.environ, "PYTHONDONTWRITEBYTECODE": "1", **environ},
         capture_output=True,
         encoding="utf-8",
         check=False,

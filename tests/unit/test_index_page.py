@@ -212,6 +212,22 @@ def test_the_first_of_two_links_to_one_file_counts_unless_only_the_other_has_a_h
         assert (file.url, file.sha256) == (kept.replace("+", "%2B"), A if left or right else None)
 
 
+@pytest.mark.parametrize("kind", ["text/html", JSON])
+def test_of_the_files_that_are_asked_for_alone_something_is_read(kind: str) -> None:
+    other = "torch-2.4.0-py3-none-any.whl"
+    broken = f'<a href="{other}#sha256=abc">x</a><a href="{ESCAPED}#sha256={A}">x</a>'
+    text = broken if kind == "text/html" else json.dumps(page(row(filename=other, url=1, size="x"), row()))
+
+    def names(*only: str) -> list[str]:
+        read = parse(text.encode(), content_type=kind, url=URL, project="torch", index="cu121", only=only)
+        return [file.file for file in read]
+
+    assert names(WHEEL, "gone.whl") == [WHEEL]
+    assert names("gone.whl") == []
+    with pytest.raises(WorldFailed):
+        names(WHEEL, other)
+
+
 def test_a_json_page_may_list_nothing() -> None:
     assert listed(page()) == ()
     assert listed(page(row(filename="torch-2.4.1.exe"))) == ()
