@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envlock import choose, conflicts, facts, requirements_text, store
-from envlock.app import detect, judging
+from envlock import choose, conflicts, requirements_text, store
+from envlock.app import detect, judging, reading
 from envlock.app.world import World
 from envlock.conflicts import Stack
 from envlock.model import BackendSpec, Checked, Profile
@@ -36,7 +36,7 @@ def run(
     shown = store.shown(path, world.cwd)
     wanted = python or f"{sys.version_info.major}.{sys.version_info.minor}"
     found = requirements_text.parse(store.read_text(path, what="requirements file"), shown, wanted)
-    known = facts.parse(store.facts_texts())
+    known = reading.facts()
     ruled = judging.rules(known)
     stack = Stack(packages=found.pins, python=wanted)
     backend = conflicts.built_for(stack, known)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envlock import facts, host, sense, store
+from envlock import host, sense, store
+from envlock.app import reading
 from envlock.app.world import World
 from envlock.facts import Facts
 from envlock.model import Detected, HostFacts
@@ -47,4 +48,4 @@ def _sensed(world: World, gpu_cc: Mapping[str, str]) -> HostFacts:
 
 
 def _capabilities() -> Mapping[str, str]:
-    return facts.parse(store.facts_texts()).gpu_capabilities
+    return reading.facts().gpu_capabilities

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from envlock import env, facts, lock, lock_diff, profile, record, store
+from envlock import env, lock, lock_diff, profile, record, store
+from envlock.app import reading
 from envlock.app.world import World
 from envlock.errors import Misuse, Problem, Refused, WorldFailed
 from envlock.lock_diff import Content
@@ -35,7 +36,7 @@ def run(world: World, before: str, after: str | None = None, *, strict: bool = F
         after = first.side.profile
         if _is_at_hand(world, before, first):
             first = _read(world, f"HEAD:{after}")
-    known = facts.parse(store.facts_texts()).gpu_capabilities
+    known = reading.facts().gpu_capabilities
     return lock_diff.compare(first, _read(world, after), digest=env.digest, gpus=known.values(), strict=strict)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from packaging.pylock import is_valid_pylock_path
 
-from envlock import exports, facts, lock, profile, request, store, writing
-from envlock.app import indexes, plan, wheelhouse
+from envlock import exports, lock, request, store, writing
+from envlock.app import indexes, plan, reading, wheelhouse
 from envlock.app import locked as locks
 from envlock.app.located import locate
 from envlock.app.world import World
@@ -117,13 +117,10 @@ def run(
 
 
 def _job(world: World, asked: _Asked) -> _Job:
-    file = store.profile_file(asked.name, world.cwd)
-    wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
-    known = facts.parse(store.facts_texts())
-    found = store.lock_file(wanted.name, world.cwd)
-    if found is None:
+    wanted, known = reading.profile(world, asked.name), reading.facts()
+    held = reading.lock(world, wanted)
+    if held is None:
         raise Refused(f"`{wanted.name}` is not locked", code="lock-missing", hint=f"envlock lock {asked.name}")
-    held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd))
     locked, warnings = _named(held, wanted, asked) if asked.variant else _chosen(world, held, asked)
     return _Job(
         asked=asked,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from envlock import choose, env, facts, generations, hashes, lock, plan, profile, store
-from envlock.app import detect, indexes, placement, pythons
+from envlock import choose, env, generations, hashes, lock, plan, store
+from envlock.app import detect, indexes, placement, pythons, reading
 from envlock.app import locked as locks
 from envlock.app import verify as verifying
 from envlock.app.world import World
@@ -125,9 +125,7 @@ def run(
 
 
 def _choose(world: World, asked: _Asked) -> _Choice:
-    file = store.profile_file(asked.name, world.cwd)
-    wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
-    known = facts.parse(store.facts_texts())
+    wanted, known = reading.profile(world, asked.name), reading.facts()
     machines = detect.hosts(
         world, host_files=asked.host_files, driver=asked.driver, gpus=asked.gpus, glibc=asked.glibc, known=known
     )
@@ -135,8 +133,7 @@ def _choose(world: World, asked: _Asked) -> _Choice:
     decision = choose.backend(wanted, machines, known, policy=asked.policy, only=asked.backend, offline=asked.offline)
     if decision.backend is None:
         raise _incompatible(decision)
-    found = store.lock_file(wanted.name, world.cwd)
-    held = lock.parse(store.read_text(found, what="lock"), store.shown(found, world.cwd)) if found else None
+    held = reading.lock(world, wanted)
     chosen = plan.variant(decision, wanted, held, machines, known, python=asked.python, offline=asked.offline)
     locked = _locked(held, chosen, wanted)
     stale = locks.stale(world, wanted, known, held, frozen=asked.frozen, done="installed") if held else ()

@@ -12,8 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 from packaging.utils import canonicalize_name
 
-from envlock import facts, lock, profile, request, store, writing
-from envlock.app import indexes, judging, resolving
+from envlock import facts, lock, request, store, writing
+from envlock.app import indexes, judging, reading, resolving
 from envlock.app.resolving import Task
 from envlock.app.world import World
 from envlock.engines.resolver import Resolver
@@ -99,19 +99,13 @@ class _Job:
 
 
 def _job(world: World, name: str) -> _Job:
-    path = store.profile_file(name, world.cwd)
-    wanted = profile.parse(store.read_text(path, what="profile"), store.shown(path, world.cwd))
-    known = facts.parse(store.facts_texts())
+    wanted, known = reading.profile(world, name), reading.facts()
     return _Job(
         profile=wanted,
         facts=known,
         resolver=RESOLVERS[world.config.resolver],
         target=store.lock_target(wanted.name, world.cwd),
     )
-
-
-def _read(world: World, path: Path) -> Lock:
-    return lock.parse(store.read_text(path, what="lock"), store.shown(path, world.cwd))
 
 
 # ---- is it current? -----------------------------------------------------------------------------------------------
@@ -121,7 +115,7 @@ def _held(world: World, job: _Job) -> tuple[Path, Lock]:
     found = store.lock_file(job.profile.name, world.cwd)
     if found is None:
         raise Refused(f"`{job.profile.name}` is not locked", code="lock-missing", hint=job.hint)
-    return found, _read(world, found)
+    return found, reading.lock_at(world, found)
 
 
 def _check(world: World, job: _Job) -> Locked:
@@ -209,7 +203,7 @@ def _old(world: World, job: _Job, *, upgrade: bool) -> Lock | None:
     """Return the lock there is; what cannot be read is made anew, unless a newer envlock wrote it."""
     found = store.lock_file(job.profile.name, world.cwd)
     try:
-        return _read(world, found) if found else None
+        return reading.lock_at(world, found) if found else None
     except Misuse as error:
         if error.code == "lock-newer" and not upgrade:
             raise

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from envlock import choose, facts, lock, plan, profile, store
-from envlock.app import detect
+from envlock import choose, plan
+from envlock.app import detect, reading
 from envlock.app.world import World
-from envlock.model import Lock, Plan, Planned, Policy
+from envlock.model import Plan, Planned, Policy
 
 __all__ = ["run"]
 
@@ -32,9 +32,7 @@ def run(
     Raises `Misuse` for whatever was handed in and cannot be read: the profile, a lock, a host file, a fact.
     """
     apart = world.config.offline if offline is None else offline
-    file = store.profile_file(name, world.cwd)
-    wanted = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
-    known = facts.parse(store.facts_texts())
+    wanted, known = reading.profile(world, name), reading.facts()
     machines = detect.hosts(world, host_files=host_files, driver=driver, gpus=gpus, glibc=glibc, known=known)
     decision = choose.backend(
         wanted,
@@ -44,8 +42,7 @@ def run(
         only=backend,
         offline=apart,
     )
-    locked = _lock(wanted.name, world.cwd)
-    made = plan.variant(decision, wanted, locked, machines, known, python=python, offline=apart)
+    made = plan.variant(decision, wanted, reading.lock(world, wanted), machines, known, python=python, offline=apart)
     return Planned(plan=_asked(made, backend=backend, python=python))
 
 
@@ -56,8 +53,3 @@ def _asked(made: Plan, *, backend: str | None, python: str | None) -> Plan:
     flags = (("--backend", backend), ("--python", python))
     said = "".join(f" {flag} {value}" for flag, value in flags if value is not None)
     return replace(made, command=made.command + said)
-
-
-def _lock(name: str, cwd: Path) -> Lock | None:
-    file = store.lock_file(name, cwd)
-    return lock.parse(store.read_text(file, what="lock"), store.shown(file, cwd)) if file else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envlock import lock, profile, store
+from envlock import store
+from envlock.app import reading
 from envlock.app.world import World
 from envlock.model import Listed, ProfileRow
 
@@ -15,10 +16,6 @@ def run(world: World) -> Listed:
 
 
 def _row(world: World, name: str) -> ProfileRow:
-    file = store.profile_file(name, world.cwd)
-    read = profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
-    path = store.lock_file(read.name, world.cwd)
-    if path is None:
-        return ProfileRow(profile=read, locked=())
-    held = lock.parse(store.read_text(path, what="lock"), store.shown(path, world.cwd))
-    return ProfileRow(profile=read, locked=tuple(each.variant.name for each in held.variants))
+    read = reading.profile(world, name)
+    held = reading.lock(world, read)
+    return ProfileRow(profile=read, locked=tuple(each.variant.name for each in held.variants) if held else ())

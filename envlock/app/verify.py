@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from envlock import checks, drift, facts, generations, hashes, integrity, record, store
-from envlock.app import detect
+from envlock import checks, drift, generations, hashes, integrity, record, store
+from envlock.app import detect, reading
 from envlock.app.world import World
 from envlock.checks import Selection
 from envlock.errors import Misuse, Problem, WorldFailed
@@ -223,7 +223,7 @@ def _ids(group: str) -> tuple[str, ...]:
 
 def _drift(world: World, order: _Order) -> Iterable[Check]:
     world.reporter.stage("Comparing this machine with the day of the install")
-    known = facts.parse(store.facts_texts())
+    known = reading.facts()
     (now,) = (order.host,) if order.host else detect.hosts(world, known=known)
     capabilities = {gpu.compute_capability for gpu in now.gpus if gpu.compute_capability}
     kept = order.record
