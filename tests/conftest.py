@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers.index import Index
+
+# A shell that runs the tests in the background has SIGINT ignored, and all that they start would inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SNAPSHOTS = Path(__file__).parent / "golden" / "snapshots"
 KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
