@@ -6,6 +6,8 @@ import base64
 import contextlib
 import hashlib
 import http.client
+import ipaddress
+import itertools
 import netrc
 import urllib.error
 import urllib.request
@@ -13,16 +15,17 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from envlock.document import safe
-from envlock.errors import Refused, WorldFailed
+from envlock.errors import Problem, Refused, WorldFailed
 
 __all__ = ["Answer", "ask", "fetch"]
 
 LIMIT_SECONDS: Final = 30.0  # without a byte
-LARGEST: Final = 1 << 28  # no sdist that is read for its build requirements comes near
 _CHUNK: Final = 1 << 16
+_MOST: Final = 1 << 12  # chunks: no sdist that is read for its build requirements comes near
+_OK: Final = 200
 _HOPS: Final = 5  # answers in a row that only lead on
 _PORTS: Final = {"http": 80, "https": 443}
 _HINT: Final = "envlock detect -v"  # shows which address an index name stands for, and who says so
@@ -43,22 +46,19 @@ class Answer:
 
 
 def fetch(url: str, *, sha256: str, environ: Mapping[str, str], what: str) -> bytes:
-    """Return the bytes at a URL, which must have that hash; `what` names them in an error.
+    """Return the bytes at a URL, wherever it leads, which must have that hash; `what` names them in an error.
 
-    Proxies come from `environ`. Raise `WorldFailed` (`network`) or `Refused` (`hash-mismatch`).
+    Raise `WorldFailed` (`network`) or `Refused` (`hash-mismatch`).
     """
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies(environ)))
-    try:
-        with opener.open(_request(url, environ), timeout=LIMIT_SECONDS) as answer:
-            raw: bytes = answer.read(LARGEST)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise WorldFailed(f"cannot fetch {what}: {error}", code="network", hint="envlock lock --help") from error
-    if hashlib.sha256(raw).hexdigest() != sha256:
-        raise Refused(
-            f"the index serves other bytes than its page names: {what}",
-            code="hash-mismatch",
-            hint="envlock lock --help",
-        )
+    with ask(url, environ=environ, what=what, anywhere=True) as answer:
+        if answer.status != _OK:
+            raise _failed(what, f"HTTP {answer.status} {answer.reason}")
+        raw = b"".join(itertools.islice(answer.chunks, _MOST))
+    found = hashlib.sha256(raw).hexdigest()
+    if found != sha256:
+        problem = Problem(message=f"has sha256 {found}", file=what, expected=sha256)
+        message = f"the index serves other bytes than its page names: {what}"
+        raise Refused(message, code="hash-mismatch", problems=(problem,), hint=_HINT)
     return raw
 
 
@@ -70,12 +70,16 @@ def ask(
     what: str,
     accept: str = "*/*",
     unpack: bool = False,
+    anywhere: bool = False,
     seconds: float = LIMIT_SECONDS,
 ) -> Iterator[Answer]:
     """Give what a URL answers, whatever its status; `what` names it in an error.
 
-    With `unpack` the body may travel compressed, so whoever takes its chunks sets a bound. `seconds` is how long the
-    server may stay silent. Raise `WorldFailed`: `network`, or `redirected` where the server leads to another host.
+    With `unpack` the body may travel compressed, so whoever takes its chunks sets a bound. `anywhere` follows the
+    server to another host as well, without the login. `seconds` is how long a server may stay silent. Proxies are those
+    that `environ` names, read as uv reads them, which asks for all the rest.
+
+    Raise `WorldFailed`: `network`, or `redirected` where the server leads to another host and may not.
     """
     try:
         at = urlsplit(url)
@@ -95,7 +99,7 @@ def ask(
                     chunks=_unpacked(pieces, what) if packed else pieces,
                 )
                 return
-        at = _led(at, location, what)
+        at = _led(at, location, what, anywhere=anywhere)
     raise _failed(what, "it leads on and on")
 
 
@@ -103,14 +107,12 @@ def _response(
     at: SplitResult, environ: Mapping[str, str], *, what: str, accept: str, unpack: bool, seconds: float
 ) -> http.client.HTTPResponse:
     """Return the answer as it stands: nothing is followed, and no status is an error."""
-    proxies = _proxies(environ)
+    proxy = _proxy(at, environ, what)
     opener = urllib.request.OpenerDirector()
-    for handler in (urllib.request.ProxyHandler(proxies), urllib.request.UnknownHandler()):
+    for handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
         opener.add_handler(handler)
-    opener.add_handler(urllib.request.HTTPHandler())
-    opener.add_handler(urllib.request.HTTPSHandler())
     try:
-        request = _request(at.geturl(), environ)
+        request = _request(at, proxy, environ)
         request.add_header("Accept", accept)
         request.add_header("Accept-Encoding", "gzip" if unpack else "identity")
         return cast("http.client.HTTPResponse", opener.open(request, timeout=seconds))
@@ -118,8 +120,7 @@ def _response(
         raise _failed(what, "the address is not valid") from None
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        proxy = _host(urlsplit(proxies.get(at.scheme, "")))
-        raise _failed(what, f"{reason} (through the proxy {proxy})" if proxy else str(reason)) from error
+        raise _failed(what, f"{reason} (through the proxy {_host(proxy)})" if proxy else str(reason)) from error
 
 
 def _pieces(response: http.client.HTTPResponse, what: str) -> Iterator[bytes]:
@@ -148,14 +149,19 @@ def _unpacked(pieces: Iterator[bytes], what: str) -> Iterator[bytes]:
         raise _failed(what, "the answer ends too early")
 
 
-def _led(at: SplitResult, location: str, what: str) -> SplitResult:
-    """Return where an answer leads, with the login: the same host and port, or that host's own way to TLS."""
+def _led(at: SplitResult, location: str, what: str, *, anywhere: bool = False) -> SplitResult:
+    """Return where an answer leads, with the login: the same host and port, or that host's own way to TLS.
+
+    Another host is another matter: it is refused unless the answer may lead `anywhere`, and gets no login.
+    """
     try:
         to = urlsplit(urljoin(at.geturl(), location))
         ends = [(end.scheme, end.port or _PORTS.get(end.scheme)) for end in (at, to)]
     except ValueError:
         raise _failed(what, "it leads to an address that is not valid") from None
     if to.hostname != at.hostname or (ends[0] != ends[1] and ends != [*_PORTS.items()]):
+        if anywhere:
+            return to
         hosts = f"{at.scheme}://{_host(at)} leads to {to.scheme}://{_host(to)}"
         raise WorldFailed(f"cannot fetch {what}: {safe(hosts)}, another host", code="redirected", hint=_HINT)
     return to._replace(netloc=at.netloc[: -len(_host(at))] + _host(to))
@@ -165,25 +171,72 @@ def _failed(what: str, reason: str) -> WorldFailed:
     return WorldFailed(f"cannot fetch {what}: {safe(reason)}", code="network", hint=_HINT)
 
 
-def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        scheme: proxy
-        for scheme in ("http", "https", "no")
-        if (proxy := environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY"))
-    }
-
-
-def _request(url: str, environ: Mapping[str, str]) -> urllib.request.Request:
-    """Return the request, with the login in the URL or in netrc as a header: urllib would take one for a host."""
-    parts = urlsplit(url)
-    if parts.scheme not in _PORTS:
-        raise ValueError(f"no HTTP address: {parts.scheme}")
-    own, _, host = parts.netloc.rpartition("@")
-    request = urllib.request.Request(urlunsplit(parts._replace(netloc=host)), headers={"User-Agent": "envlock"})  # noqa: S310
-    if login := unquote(own) or _netrc(parts.hostname or "", environ):
-        token = base64.b64encode(login.encode()).decode()
-        request.add_unredirected_header("Authorization", f"Basic {token}")
+def _request(at: SplitResult, proxy: SplitResult | None, environ: Mapping[str, str]) -> urllib.request.Request:
+    """Return the request, each login in a header of its own: urllib would take one in an address for a host."""
+    if at.scheme not in _PORTS:
+        raise ValueError(f"no HTTP address: {at.scheme}")
+    host = _host(at)
+    headers = {"User-Agent": "envlock", "Host": host}
+    if login := _login(at) or _netrc(at.hostname or "", environ):
+        headers["Authorization"] = _basic(login)
+    if proxy and (login := _login(proxy)):
+        headers["Proxy-Authorization"] = _basic(login)
+    request = urllib.request.Request(at._replace(netloc=host).geturl(), headers=headers)  # noqa: S310 - see above
+    if proxy:
+        request.set_proxy(_host(proxy), proxy.scheme)
     return request
+
+
+# ---- proxies ------------------------------------------------------------------------------------------------------
+
+
+def _proxy(at: SplitResult, environ: Mapping[str, str], what: str) -> SplitResult | None:
+    """Return the proxy for an address, None where it is asked for directly; raise `network` for one that is no use."""
+    address = _said(f"{at.scheme}_proxy", environ) or _said("all_proxy", environ)
+    if not address or _is_direct(at.hostname or "", _said("no_proxy", environ)):
+        return None
+    proxy = _proxy_at(address)
+    if proxy is None:
+        raise _failed(what, "the address of the proxy is not valid")
+    if proxy.scheme not in _PORTS:
+        raise _failed(what, f"only a proxy that speaks HTTP can be used, not {proxy.scheme}://{_host(proxy)}")
+    return proxy
+
+
+def _proxy_at(address: str) -> SplitResult | None:
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        return parts if parts.hostname and parts.port != 0 else None
+    return None
+
+
+def _said(name: str, environ: Mapping[str, str]) -> str:
+    """Return what a variable says; the one in capital letters goes first, also where it says nothing."""
+    return environ.get(name.upper(), environ.get(name, ""))
+
+
+def _is_direct(host: str, listed: str) -> bool:
+    """Tell whether `no_proxy` lists a host: by name, with all below it, by address or network, or with `*`."""
+    names = [name.strip().lower().removeprefix(".") for name in listed.split(",")]
+    return any(name == "*" or _is_in(host, name) for name in names if name)
+
+
+def _is_in(host: str, name: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
+    except ValueError:
+        return host == name or host.endswith(f".{name}")
+
+
+# ---- logins -------------------------------------------------------------------------------------------------------
+
+
+def _basic(login: str) -> str:
+    return f"Basic {base64.b64encode(login.encode()).decode()}"
+
+
+def _login(parts: SplitResult) -> str:
+    return unquote(parts.netloc.rpartition("@")[0])
 
 
 def _netrc(host: str, environ: Mapping[str, str]) -> str:
