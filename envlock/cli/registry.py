@@ -49,7 +49,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         "lock": Verb(
             module="envlock.cli.lock",
-            summary="resolve every variant of a profile that PyPI serves, and write lockfiles/",
+            summary="resolve every variant of a profile, and write lockfiles/",
         ),
         "diff": Verb(
             module="envlock.cli.diff",
