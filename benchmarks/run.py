@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.stack import Stack
-from envlock import interpreters, lock, proc
+from envlock import interpreters, lock, proc, profile, request
 from envlock.engines import uv_binary
 from envlock.model import LockedVariant
 from tests.servers.index import Index
+from tests.servers.torch_index import TorchIndex
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROFILE = "gemma-qlora"
@@ -155,6 +156,44 @@ def _resolve(bench: Bench, pythons: tuple[str, ...], index: str | None = None) -
     return Row(name=f"resolve {len(pythons)}, {where}", seconds=mine, baseline=plain, goal=1.2)
 
 
+def lock_all(bench: Bench) -> list[Row]:
+    """Lock every variant of the profile with an empty cache, against one such run of plain uv for the largest of them.
+
+    The PyTorch indexes are replayed on the loopback; everything else comes from uv's own default index.
+    """
+    place = bench.place("lock-all")
+    shutil.copytree(REPOSITORY / "profiles", place / "profiles")
+    file = place / "profiles" / f"{PROFILE}.toml"
+    wanted = profile.parse(file.read_text(encoding="utf-8"), str(file))
+    held = lock.parse((REPOSITORY / "lockfiles" / f"{PROFILE}.lock").read_text(encoding="utf-8"), f"{PROFILE}.lock")
+    plain = [each for each in held.variants if each.variant.source == "pypi"]
+    largest = max(plain, key=lambda each: len(each.packages)).variant
+    spec = request.spec_of(wanted, largest.backend)
+    (place / "in.txt").write_text("\n".join(spec.requires), encoding="utf-8")
+    date = ("--exclude-newer", request.snapshot(spec.exclude_newer)) if spec.exclude_newer else ()
+    target = ("--python", bench.interpreter(largest.python), "--python-platform", "x86_64-manylinux_2_28", *date)
+
+    def emptied() -> None:
+        shutil.rmtree(place / "cache", ignore_errors=True)
+        shutil.rmtree(place / "lockfiles", ignore_errors=True)
+        (place / "out.txt").unlink(missing_ok=True)
+
+    with TorchIndex() as torch:
+        named = {spec.name: torch.url(spec.name) for spec in wanted.backends}
+        env = bench.environ(
+            UV_CACHE_DIR=str(place / "cache"),
+            **{f"ENVLOCK_INDEX_{name.upper()}": url for name, url in named.items()},
+        )
+
+        def theirs() -> None:
+            uv("pip", "compile", "in.txt", "--generate-hashes", "-q", "-o", "out.txt", *target, env=env, cwd=place)
+
+        mine, one = bench.paired(lambda: envlock("lock", PROFILE, env=env, cwd=place), theirs, emptied)
+        rows = [Row(name=f"lock all {len(held.variants)}, online", seconds=mine, baseline=one, goal=1.5)]
+        current = bench.median(lambda: envlock("lock", PROFILE, "--check", env=env, cwd=place))
+        return [*rows, Row(name="lock --check", seconds=current, baseline=None, goal=0.5)]
+
+
 def install(bench: Bench) -> list[Row]:
     """Install the real stack, against `uv pip sync --require-hashes` of the same file.
 
@@ -177,7 +216,9 @@ def install(bench: Bench) -> list[Row]:
         shutil.rmtree(cache, ignore_errors=True)
 
     with Index(Stack(bench.work, bench.variant).wheels()) as index:
-        env = bench.environ(UV_CACHE_DIR=str(cache), ENVLOCK_INDEX_PYPI=index.url)
+        # Nobody answers at the index of the backend: PyPI's own build is what both install.
+        own = f"ENVLOCK_INDEX_{backend.upper()}"
+        env = bench.environ(UV_CACHE_DIR=str(cache), ENVLOCK_INDEX_PYPI=index.url, **{own: "http://127.0.0.1:9/"})
 
         def ours() -> float:
             """Return the seconds that went into hashing what was installed, which uv does not do."""
@@ -245,6 +286,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": start,
     "resolve": resolve,
     "resolve-online": resolve_online,
+    "lock-all": lock_all,
     "install": install,
 }
 

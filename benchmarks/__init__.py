@@ -1,0 +1,1 @@
+"""What envlock costs, as ratios against the tools it drives."""
