@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,9 +35,7 @@ def hold(target: Path, *, again: str) -> Iterator[None]:
     """
     known = hashlib.sha256(os.fsencode(os.path.realpath(target))).hexdigest()[:16]
     try:
-        folder = Path(tempfile.gettempdir(), f"envlock-{os.getuid()}")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        guard = FileLock(folder / f"{known}.lock", timeout=BUSY_SECONDS)
+        guard = FileLock(_own_folder() / f"{known}.lock", timeout=BUSY_SECONDS)
         guard.acquire()
     except Timeout as error:
         problem = Problem(message="is being written", file=str(target))
@@ -78,10 +77,23 @@ def put(files: Mapping[Path, bytes | None]) -> None:
 
 def failed(error: OSError, *, hint: str | None = None) -> WorldFailed:
     """Return the error for a write that failed: `disk-full`, else `not-writable`."""
-    problem = Problem(message=error.strerror or str(error), file=str(error.filename) if error.filename else None)
+    name = error.filename2 or error.filename  # of a file in the making and its place, the place is what people know
+    problem = Problem(message=error.strerror or str(error), file=str(name) if name else None)
+    folder = shlex.quote(str(Path(str(name)).parent)) if name else "."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return WorldFailed("no space left to write", code="disk-full", problems=(problem,), hint=hint or "df -h .")
-    return WorldFailed("cannot write", code="not-writable", problems=(problem,), hint=hint or "ls -ld .")
+        hint = hint or f"df -h {folder}"
+        return WorldFailed("no space left to write", code="disk-full", problems=(problem,), hint=hint)
+    return WorldFailed("cannot write", code="not-writable", problems=(problem,), hint=hint or f"ls -ld {folder}")
+
+
+def _own_folder() -> Path:
+    """Return this user's own folder among everybody's temporary files; `PermissionError` if it is somebody else's."""
+    user = os.geteuid()
+    folder = Path(tempfile.gettempdir(), f"envlock-{user}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != user:
+        raise PermissionError(errno.EPERM, "Belongs to somebody else", str(folder))
+    return folder
 
 
 def _unfinished(path: Path, data: bytes) -> Path:

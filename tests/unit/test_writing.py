@@ -75,7 +75,8 @@ def test_no_file_is_replaced_before_all_can_be(tmp_path: Path) -> None:
     old, blocked = put(tmp_path / "a.lock", "old"), put(tmp_path / "file")
     with pytest.raises(WorldFailed) as caught:
         writing.put({old: b"new", blocked / "b.lock": b"new"})
-    assert (caught.value.code, len(caught.value.problems)) == ("not-writable", 1)
+    assert (caught.value.code, caught.value.hint) == ("not-writable", f"ls -ld {tmp_path}")
+    assert [str(problem) for problem in caught.value.problems] == [f"{blocked}: File exists"]
     assert old.read_text(encoding="utf-8") == "old"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.lock", "file"]
 
@@ -84,7 +85,8 @@ def test_a_folder_in_the_place_of_a_file_stays(tmp_path: Path) -> None:
     (tmp_path / "a.lock").mkdir()
     with pytest.raises(WorldFailed) as caught:
         writing.put({tmp_path / "a.lock": b"new"})
-    assert caught.value.code == "not-writable"
+    assert (caught.value.code, caught.value.hint) == ("not-writable", f"ls -ld {tmp_path}")
+    assert [str(problem) for problem in caught.value.problems] == [f"{tmp_path}/a.lock: Is a directory"]
     assert [one.name for one in tmp_path.iterdir()] == ["a.lock"]
 
 
@@ -245,6 +247,32 @@ def test_a_writer_that_is_about_to_end_is_waited_for(tmp_path: Path) -> None:
         threading.Timer(0.3, process.stdin.close).start()
         with writing.hold(tmp_path / "a.lock", again=""):
             assert process.wait(timeout=60) == 0
+
+
+REFUSED = """
+import sys
+from pathlib import Path
+from envlock import writing
+from envlock.errors import WorldFailed
+
+try:
+    with writing.hold(Path(sys.argv[1]), again="envlock lock x"):
+        print("held")
+except WorldFailed as error:
+    print(error.code, error.hint, *error.problems, sep="; ")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders of somebody else")
+def test_a_folder_that_somebody_else_laid_out_for_us_is_not_used(tmp_path: Path) -> None:
+    theirs = tmp_path / "envlock-0"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    argv = [sys.executable, "-c", REFUSED, str(tmp_path / "a.lock")]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(argv, cwd=ROOT, env=environ, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"not-writable; TMPDIR=FOLDER envlock lock x; {theirs}: Belongs to somebody else\n"
+    assert list(theirs.iterdir()) == []
 
 
 def test_a_writer_that_was_killed_holds_nothing(tmp_path: Path) -> None:
