@@ -12,7 +12,7 @@ from envlock.errors import Misuse, Problem, Refused
 from envlock.facts import Facts
 from envlock.model import Caution, LockedVariant, Profile
 
-__all__ = ["Waivers", "digest", "judge", "rules"]
+__all__ = ["Waivers", "digest", "judge", "require_known", "rules"]
 
 Waivers = Mapping[str, tuple[str, ...]]
 """A rule, and the variants that it is waived for."""
@@ -39,9 +39,8 @@ def judge(
 ) -> Waivers:
     """Return the waivers that these variants need: of those there were, and of the rules to `allow` now, with a word.
 
-    Raise `Refused` (`conflict`) with every violation that is not waived, `Misuse` (`rule-unknown`).
+    Raise `Refused` (`conflict`) with every violation that is not waived.
     """
-    _require_known(allow, ruled)
     broken = [(one.variant.name, row) for one in variants for row in conflicts.violations(_stack(wanted, one), ruled)]
     needed: dict[str, list[str]] = {}
     refused: dict[Violation, list[str]] = {}
@@ -56,16 +55,8 @@ def judge(
     return {rule: tuple(dict.fromkeys(names)) for rule, names in sorted(needed.items())}
 
 
-def _stack(wanted: Profile, locked: LockedVariant) -> Stack:
-    return Stack(
-        packages={package.name: package.version for package in locked.packages},
-        python=locked.variant.python,
-        backend=locked.variant.backend,
-        families=wanted.families,
-    )
-
-
-def _require_known(allow: Collection[str], ruled: Rules) -> None:
+def require_known(allow: Collection[str], ruled: Rules) -> None:
+    """Raise `Misuse` (`rule-unknown`) with the nearest name for a rule that is none."""
     known = [rule.id for rule in ruled.rules]
     for name in allow:
         if name not in known:
@@ -73,6 +64,15 @@ def _require_known(allow: Collection[str], ruled: Rules) -> None:
             expected = f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
             problem = Problem(message=f"no rule is called `{name}`", key="--allow", expected=expected)
             raise Misuse("there is no such rule", code="rule-unknown", problems=(problem,), hint="envlock lock --help")
+
+
+def _stack(wanted: Profile, locked: LockedVariant) -> Stack:
+    return Stack(
+        packages={package.name: package.version for package in locked.packages},
+        python=locked.variant.python,
+        backend=locked.variant.backend,
+        families=wanted.families,
+    )
 
 
 def _conflict(wanted: Profile, refused: Mapping[Violation, Sequence[str]]) -> Refused:

@@ -20,7 +20,7 @@ from envlock.engines.resolver import Resolver
 from envlock.engines.resolvers import RESOLVERS
 from envlock.errors import Misuse, Problem, Refused
 from envlock.facts import Facts
-from envlock.model import Caution, Change, Inputs, Lock, Locked, LockedVariant, Profile
+from envlock.model import Caution, Inputs, Lock, Locked, LockedVariant, Profile
 
 __all__ = ["Mode", "inputs", "run"]
 
@@ -54,17 +54,22 @@ def run(
     `WorldFailed` (`lock-busy`) where another envlock writes this very lock.
     """
     begun = world.clock()
-    job = _job(world, name)
-    if mode == "check":
-        answer = _check(world, job)
-    else:
-        free = {canonicalize_name(package) for package in upgrade_packages}
-        # From what is read until all is written: what another one locks meanwhile would be undone.
-        with writing.hold(job.target, again=job.hint) if mode in {"write", "confirm"} else nullcontext():
-            if mode == "confirm":
-                answer = _confirm(world, job)
-            else:
-                answer = _make(world, job, mode, upgrade=upgrade, free=free, download=download, allow=allow)
+    wanted, known = reading.profile(world, name), reading.facts()
+    job = _Job(
+        profile=wanted,
+        facts=known,
+        resolver=RESOLVERS[world.config.resolver],
+        target=store.lock_target(wanted.name, world.cwd),
+        mode=mode,
+        upgrade=upgrade,
+        free={canonicalize_name(package) for package in upgrade_packages},
+        download=download,
+        allow=allow,
+    )
+    answer_of = {"check": _check, "confirm": _confirm}.get(mode, _make)
+    # From what is read until all is written: what another one locks meanwhile would be undone.
+    with writing.hold(job.target, again=job.hint) if job.writes else nullcontext():
+        answer = answer_of(world, job)
     return replace(answer, seconds=world.clock() - begun)
 
 
@@ -80,12 +85,22 @@ def inputs(world: World, wanted: Profile, known: Facts, variants: Sequence[Locke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """A profile, what is known, and where its lock goes."""
+    """A profile, what is known, where its lock goes, and what `run` was asked to do; `free` are normalized names."""
 
     profile: Profile
     facts: Facts
     resolver: Resolver
     target: Path
+    mode: Mode
+    upgrade: bool
+    free: AbstractSet[str]
+    download: bool
+    allow: Sequence[str]
+
+    @property
+    def writes(self) -> bool:
+        """Whether what differs is written."""
+        return self.mode in {"write", "confirm"}
 
     @property
     def canonical(self) -> Mapping[str, str]:
@@ -96,16 +111,6 @@ class _Job:
     def hint(self) -> str:
         """The command that makes the lock anew."""
         return f"envlock lock {self.profile.name}"
-
-
-def _job(world: World, name: str) -> _Job:
-    wanted, known = reading.profile(world, name), reading.facts()
-    return _Job(
-        profile=wanted,
-        facts=known,
-        resolver=RESOLVERS[world.config.resolver],
-        target=store.lock_target(wanted.name, world.cwd),
-    )
 
 
 # ---- is it current? -----------------------------------------------------------------------------------------------
@@ -129,7 +134,7 @@ def _check(world: World, job: _Job) -> Locked:
         problems += [Problem(message="is not what the lock says", file=store.shown(path, world.cwd)) for path in beside]
         message = f"the lock of `{job.profile.name}` is out of date: {what}"
         raise Refused(message, code="lock-stale", problems=tuple(problems), hint=job.hint)
-    return _answer(world, job, held, mode="check", path=found)
+    return _answer(world, job, held, path=found)
 
 
 def _confirm(world: World, job: _Job) -> Locked:
@@ -149,66 +154,59 @@ def _confirm(world: World, job: _Job) -> Locked:
         for one in held.variants
     )
     new = replace(held, variants=fresh)
-    return _answer(world, job, new, mode="confirm", changed=_put(job, held, new, write=True))
+    return _answer(world, job, new, changed=_put(job, held, new))
 
 
 # ---- making it ----------------------------------------------------------------------------------------------------
 
 
-def _make(
-    world: World,
-    job: _Job,
-    mode: Mode,
-    *,
-    upgrade: bool,
-    free: AbstractSet[str],
-    download: bool,
-    allow: Sequence[str],
-) -> Locked:
+def _make(world: World, job: _Job) -> Locked:
     """Resolve, judge, compare with what stands there, and write it if the mode says so."""
-    old = _old(world, job, upgrade=upgrade)
-    wanted = request.variants(job.profile)
-    several = f"{len(wanted)} variants" if len(wanted) > 1 else wanted[0].name
-    world.reporter.stage(f"Resolving {several} of {job.profile.name}")
-    task = Task(
-        profile=job.profile,
-        facts=job.facts,
-        resolver=job.resolver,
-        variants=wanted,
-        held={one.variant.name: one for one in old.variants} if old and not upgrade else {},
-        free=free,
-        addresses=indexes.addresses(world, job.facts),
-        download=download,
-    )
-    made = resolving.resolve(world, task)
+    ruled = judging.rules(job.facts)
+    judging.require_known(job.allow, ruled)
+    old = _old(world, job)
+    made = resolving.resolve(world, _task(world, job, old))
+    waived = judging.judge(world, job.profile, made.variants, ruled, waived=old.allowed if old else {}, allow=job.allow)
     now = inputs(world, job.profile, job.facts, made.variants)
-    waived = judging.judge(
-        world,
-        job.profile,
-        made.variants,
-        judging.rules(job.facts),
-        waived=old.allowed if old else {},
-        allow=allow,
-    )
     new = Lock(profile=job.profile.name, inputs=now, variants=made.variants, allowed=waived)
-    _warn_unknown(world, old, new, free)
-    changed = _put(job, old, new, write=mode == "write")
-    moved = lock.moved(old, now) if old else ()
-    answer = _answer(world, job, new, mode=mode, moved=moved, changed=changed, changes=lock.diff(old, new))
-    absent = {**answer.absent, **{name: error.message for name, error in made.refused.items()}}
-    return replace(answer, absent=absent, failure=resolving.unsatisfied(job.profile.name, made.refused))
+    _warn_unknown(world, old, new, job.free)
+    answer = _answer(world, job, new, changed=_put(job, old, new))
+    return replace(
+        answer,
+        moved=lock.moved(old, now) if old else (),
+        changes=lock.diff(old, new),
+        absent={**answer.absent, **{name: error.message for name, error in made.refused.items()}},
+        failure=resolving.unsatisfied(job.profile.name, made.refused),
+    )
 
 
-def _old(world: World, job: _Job, *, upgrade: bool) -> Lock | None:
+def _old(world: World, job: _Job) -> Lock | None:
     """Return the lock there is; what cannot be read is made anew, unless a newer envlock wrote it."""
     found = store.lock_file(job.profile.name, world.cwd)
     try:
         return reading.lock_at(world, found) if found else None
     except Misuse as error:
-        if error.code == "lock-newer" and not upgrade:
+        if error.code == "lock-newer" and not job.upgrade:
             raise
         world.reporter.warn(Caution(code=error.code, message=f"{error.message}; its versions are not kept"))
         return None
+
+
+def _task(world: World, job: _Job, old: Lock | None) -> Task:
+    """Return what to resolve, and tell that it begins."""
+    wanted = request.variants(job.profile)
+    several = f"{len(wanted)} variants" if len(wanted) > 1 else wanted[0].name
+    world.reporter.stage(f"Resolving {several} of {job.profile.name}")
+    return Task(
+        profile=job.profile,
+        facts=job.facts,
+        resolver=job.resolver,
+        variants=wanted,
+        held={one.variant.name: one for one in old.variants} if old and not job.upgrade else {},
+        free=job.free,
+        addresses=indexes.addresses(world, job.facts),
+        download=job.download,
+    )
 
 
 def _warn_unknown(world: World, old: Lock | None, new: Lock, named: AbstractSet[str]) -> None:
@@ -220,13 +218,13 @@ def _warn_unknown(world: World, old: Lock | None, new: Lock, named: AbstractSet[
 # ---- the outcome --------------------------------------------------------------------------------------------------
 
 
-def _put(job: _Job, old: Lock | None, new: Lock, *, write: bool) -> bool:
-    """Return whether anything differs from what stands there, after writing it if asked to."""
+def _put(job: _Job, old: Lock | None, new: Lock) -> bool:
+    """Return whether anything differs from what stands there, after writing it if the mode says so."""
     files = _files(job.target, new, job.canonical)
     before = _files(job.target, old, job.canonical) if old else {}
     gone = [path for path in before if path not in files and lock.is_rendered(store.content(path) or b"")]
     changed = bool(gone) or any(store.content(path) != content for path, content in files.items())
-    if changed and write:
+    if changed and job.writes:
         # The lock comes last: until then the old one holds, and `--check` tells what already differs from it.
         writing.put({**dict.fromkeys(gone), **files})
     return changed
@@ -237,29 +235,17 @@ def _files(place: Path, held: Lock, known: Mapping[str, str]) -> dict[Path, byte
     return {place.parent / name: content for name, content in lock.files(held, known).items()}
 
 
-def _answer(
-    world: World,
-    job: _Job,
-    held: Lock,
-    *,
-    mode: Mode,
-    path: Path | None = None,
-    moved: tuple[str, ...] = (),
-    changed: bool = False,
-    changes: tuple[Change, ...] = (),
-) -> Locked:
-    there = {one.variant.name for one in held.variants}
+def _answer(world: World, job: _Job, held: Lock, *, path: Path | None = None, changed: bool = False) -> Locked:
+    """Return what there is to say of a lock that stands at `path`, else where the job's goes."""
+    names = tuple(one.variant.name for one in held.variants)
+    missing = (one.name for one in request.variants(job.profile) if one.name not in names)
     return Locked(
         profile=job.profile.name,
         path=store.shown(path or job.target, world.cwd),
-        mode=mode,
+        mode=job.mode,
         changed=changed,
-        moved=moved,
-        changes=changes,
-        variants=tuple(one.variant.name for one in held.variants),
-        absent={
-            variant.name: "not locked when the others were"
-            for variant in request.variants(job.profile)
-            if variant.name not in there
-        },
+        moved=(),
+        changes=(),
+        variants=names,
+        absent=dict.fromkeys(missing, "not locked when the others were"),
     )

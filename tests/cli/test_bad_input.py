@@ -194,6 +194,7 @@ def test_a_broken_variable(shell: Shell) -> None:
         ("sha256 = ", "sha256 = 1", "lock-invalid"),
         ("[[", "[", "lock-invalid"),
         ("schema = 1", "schema = 1\nseen = 1", "lock-invalid"),
+        ('python = "3.10"', 'python = "3.11"', "lock-edited"),
     ],
 )
 def test_a_lock_that_was_edited(shell: Shell, was: str, now: str, code: str) -> None:

@@ -161,6 +161,7 @@ def test_one_at_a_time_writes_a_lock(project: Shell, index: Index) -> None:
     ) as first:
         deadline = time.monotonic() + 60
         while "/simple/omega/" not in index.requested:
+            assert first.poll() is None, "it ended without asking"
             assert time.monotonic() < deadline, "nothing was asked of the index"
             time.sleep(0.05)
         index.mend()

@@ -95,13 +95,14 @@ def test_a_waiver_that_nothing_needs_any_more_is_dropped(world: World, project: 
     assert "[allowed]" not in (project / "lockfiles" / "pair.lock").read_text(encoding="utf-8")
 
 
-def test_a_rule_that_there_is_not_is_named(world: World) -> None:
+def test_a_rule_that_there_is_not_is_named_before_anything_is_resolved(world: World, index: Index) -> None:
     with pytest.raises(Misuse) as caught:
         lock.run(world, "pair", allow=["peft-transformer"])
     assert (caught.value.code, caught.value.problems[0].expected) == ("rule-unknown", f"`{RULE}`?")
     with pytest.raises(Misuse) as caught:
         lock.run(world, "pair", allow=["zzz"])
     assert (caught.value.problems[0].expected or "").startswith("one of ")
+    assert index.requested == []
 
 
 def test_a_rule_that_moved_makes_the_lock_stale(world: World, project: Path) -> None:

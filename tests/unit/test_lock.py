@@ -77,16 +77,15 @@ def test_waivers_are_kept_by_rule() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("a-rule = []", "waives no rule for a variant there is"),
-        ('a-rule = ["cu118"]', "waives no rule for a variant there is"),
-        ('"A rule" = ["cpu-pypi"]', "waives no rule for a variant there is"),
-        ("a-rule = 1", "is 1"),
+        ("a-rule = []", ["allowed.a-rule: waives no rule for a variant there is"]),
+        ('a-rule = ["cu118"]', ["allowed.a-rule: waives no rule for a variant there is"]),
+        ('"A rule" = ["cpu-pypi"]', ["allowed.A rule: waives no rule for a variant there is"]),
+        ("a-rule = 1", ["allowed.a-rule: is 1", "allowed.a-rule: waives no rule for a variant there is"]),
     ],
 )
-def test_a_waiver_of_nothing_is_none(line: str, says: str) -> None:
+def test_a_waiver_of_nothing_is_none(line: str, says: list[str]) -> None:
     found = problems(lock.render(WAIVING).replace('a-rule = ["cpu-pypi"]', line))
-    assert says in found[0].message, found
-    assert "allowed" in (found[0].key or "")
+    assert [f"{problem.key}: {problem.message}" for problem in found] == says
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------
@@ -173,7 +172,7 @@ def test_a_newer_schema_is_not_guessed_at() -> None:
     "text", ["", "\0", "{}", "schema = 1", "[[package]]\n" * 3, "schema = true\n", "package = 1\n"]
 )
 def test_garbage_is_refused(text: str) -> None:
-    assert problems(text)
+    assert {problem.file for problem in problems(text)} == {"lockfiles/demo.lock"}
 
 
 def test_broken_toml_names_its_line() -> None:
@@ -307,7 +306,7 @@ def test_no_wheel_that_fits_is_said_with_the_machine_and_the_files() -> None:
 # ---- two locks ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["profile", "facts", "engine"])
+@pytest.mark.parametrize("name", ["profile", "facts", "rules", "engine"])
 def test_what_moved_is_named(name: str) -> None:
     assert lock.moved(SMALL, INPUTS) == ()
     assert lock.moved(SMALL, replace(INPUTS, **{name: "other"})) == (name,)
