@@ -27,6 +27,7 @@ __all__ = [
     "typed",
 ]
 
+LARGEST: Final = 1 << 25  # bytes: no text that is read here comes near, and /dev/zero never ends
 PACKAGE: Final = Path(__file__).resolve().parent
 WITHOUT: Final = "envlock --no-config detect"
 PROJECT_MARKS: Final = ("pyproject.toml", ".git")
@@ -38,9 +39,17 @@ def facts_texts() -> Mapping[str, str]:
 
 
 def read_text(path: Path, *, what: str = "file") -> str:
-    """Return a UTF-8 file's text; `Misuse` (`file-missing`, `file-not-text`), `WorldFailed` (`file-unreadable`)."""
+    """Return a UTF-8 file's text.
+
+    `Misuse` (`file-missing`, `file-not-text`, `file-too-large`), `WorldFailed` (`file-unreadable`).
+    """
     try:
-        return path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+        if len(raw) > LARGEST:
+            problem = Problem(message="is too large", file=str(path), expected=f"at most {LARGEST >> 20} MiB")
+            raise Misuse(f"the {what} is too large", code="file-too-large", problems=(problem,))
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         problem = Problem(message=f"byte {error.start} is not UTF-8", file=str(path), expected="UTF-8 text")
         raise Misuse(f"the {what} is not text", code="file-not-text", problems=(problem,)) from error

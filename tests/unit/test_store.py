@@ -262,3 +262,10 @@ def test_a_project_file_that_cannot_be_used(tmp_path: Path, text: str, line: int
     (problem,) = caught.value.problems
     assert (caught.value.code, caught.value.hint) == ("config-invalid", "envlock --no-config detect")
     assert (problem.file, problem.line, problem.expected) == (str(file), line, expected)
+
+
+def test_a_file_that_never_ends_is_left_unread() -> None:
+    with pytest.raises(Misuse) as caught:
+        store.read_text(Path("/dev/zero"), what="host file")
+    assert (caught.value.code, caught.value.message) == ("file-too-large", "the host file is too large")
+    assert caught.value.problems[0].expected == "at most 32 MiB"
