@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from envlock import wire
-from envlock.cli import invocation, redact, session, terminal
+from envlock.cli import invocation, redact, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.terminal import Terminal
 from envlock.errors import EnvlockError, Interrupted, Misuse, WorldFailed
-from envlock.model import Answer
+
+if TYPE_CHECKING:
+    from envlock.model import Answer
 
 __all__ = ["entry", "main"]
 
@@ -94,14 +95,16 @@ def _answer(
         return Said(command=asked.verb or None, result={"help": asked.text}, text=asked.text)
     if asked.want == "version":
         return _version(asked.verb or None, import_module("envlock.cli.versions").found(verbose=peek.verbosity > 0))
-    done = session.perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
+    # Help and version need none of this: only a verb that is to be done pays for it.
+    done = import_module("envlock.cli.session").perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
     if peek.json:
-        return Said(command=asked.verb, result=wire.result(done.answer), error=done.error)
+        return Said(command=asked.verb, result=import_module("envlock.wire").result(done.answer), error=done.error)
     look = terminal.look(stdout, mode=done.colour, environ=environ)
     return Said(command=asked.verb, text=_render(done.answer, look, verbose=peek.verbosity > 0), error=done.error)
 
 
 def _document(said: Said) -> str:
+    wire = import_module("envlock.wire")  # as in `_answer`
     document = wire.document(command=said.command, code=said.exit, result=said.result, error=said.error)
     return json.dumps(document, indent=2) + "\n"
 

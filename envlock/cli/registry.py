@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from envlock.app.world import World
 from envlock.cli.arguments import Parser
-from envlock.model import Answer
+
+if TYPE_CHECKING:  # both are a good part of what a start costs, and help needs neither
+    from envlock.app.world import World
+    from envlock.model import Answer
 
 __all__ = ["VERBS", "Verb", "VerbModule", "load"]
 
