@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 from envlock.errors import Misuse, Problem
 from envlock.model import Policy, Setting
 
-__all__ = ["Config", "Section", "default", "resolve"]
+__all__ = ["CHOICES", "Config", "Section", "default", "resolve"]
 
 Value: TypeAlias = "bool | str | None"
 
@@ -25,9 +25,11 @@ DEFAULTS: Final[Mapping[str, Value]] = {
 }
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "driver-policy": ("minor-version", "strict"),
-    "resolver": ("uv",),
+    "resolver": ("uv", "pip-tools"),
     "color": ("auto", "always", "never"),
 }
+"""The values of each setting that takes a word."""
+
 # The default index of the tools envlock drives, by the names that they read it from themselves.
 INDEX_VARIABLES: Final = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 TRUE: Final = frozenset({"1", "true", "yes", "on"})

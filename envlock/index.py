@@ -70,9 +70,7 @@ def files(
     return found
 
 
-def metadata(
-    file: IndexFile, index: Index, *, environ: Mapping[str, str], seconds: float = net.LIMIT_SECONDS
-) -> RawMetadata:
+def metadata(file: IndexFile, index: Index, *, environ: Mapping[str, str], seconds: float = net.LIMIT_SECONDS) -> bytes:
     """Return the METADATA of a file that has it beside it: the bytes its page names, of the release it is named for.
 
     Raise `Refused` (`artifact-missing`, `hash-mismatch`, `metadata-mismatch`) or `WorldFailed` as `files` does.
@@ -94,7 +92,7 @@ def metadata(
         said = safe(f"{raw.get('name')} {raw.get('version')}")
         problem = Problem(file=file.file, message=f"METADATA is of `{said}`", expected="what the file is named for")
         raise Refused(f"{what} is of another release", code="metadata-mismatch", problems=(problem,), hint=_HINT)
-    return raw
+    return body
 
 
 def hashed(

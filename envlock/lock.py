@@ -20,6 +20,7 @@ __all__ = [
     "build_requirements",
     "diff",
     "files",
+    "fits",
     "indexed",
     "is_rendered",
     "moved",
@@ -47,7 +48,7 @@ def pick(package: LockedPackage, python: str, platform: str, glibc: str | None) 
     """
     ranks = _ranks(python, platform, glibc)
     wheels = [file for file in package.artifacts if file.file.endswith(".whl")]
-    fitting = [(rank, file.file, file) for file in wheels if (rank := _rank(file, ranks)) is not None]
+    fitting = [(rank, file.file, file) for file in wheels if (rank := _rank(file.file, ranks)) is not None]
     if fitting:
         return min(fitting, key=lambda row: row[:2])[2]
     if len(wheels) < len(package.artifacts):
@@ -61,9 +62,14 @@ def pick(package: LockedPackage, python: str, platform: str, glibc: str | None) 
     )
 
 
-def _rank(artifact: Artifact, ranks: Mapping[tags.Tag, int]) -> int | None:
+def fits(wheel: str, python: str, platform: str) -> bool:
+    """Say whether a wheel of that file name is one that a lock for them holds."""
+    return _rank(wheel, _ranks(python, platform, None)) is not None
+
+
+def _rank(wheel: str, ranks: Mapping[tags.Tag, int]) -> int | None:
     try:
-        own = parse_wheel_filename(artifact.file)[3]
+        own = parse_wheel_filename(wheel)[3]
     except InvalidWheelFilename:
         return None
     return min((ranks[tag] for tag in own if tag in ranks), default=None)

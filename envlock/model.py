@@ -360,17 +360,19 @@ class Planned:
 class Locked:
     """One profile's part of `envlock lock`: `moved` names the inputs that differ.
 
-    `absent` maps an unlocked variant to the reason, `failure` is the error where that is one.
+    `absent` maps an unlocked variant to the reason, `failure` is the error where that is one. Of a cross-check,
+    `engines` are the two that were compared, and `changes` lead from the first one's answer to the other's.
     """
 
     profile: str
     path: str
-    mode: Literal["write", "check", "dry-run", "confirm"]
+    mode: Literal["write", "check", "dry-run", "confirm", "cross-check"]
     changed: bool
     moved: tuple[str, ...]
     changes: tuple[Change, ...]
     variants: tuple[str, ...]
     absent: Mapping[str, str]
+    engines: tuple[str, ...] = ()
     seconds: float = 0.0
     failure: EnvlockError | None = None
 

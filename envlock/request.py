@@ -85,9 +85,9 @@ def spec_of(profile: Profile, backend: str) -> BackendSpec:
     return found
 
 
-def pin(spec: BackendSpec, package: str) -> str | None:
-    """Return the version a backend pins a package to with `==`; None where it is not named, or not pinned."""
-    asked = [one for one in map(Requirement, spec.requires) if canonicalize_name(one.name) == package]
+def pin(asking: BackendSpec | Resolution, package: str) -> str | None:
+    """Return the version that a backend pins a package to with `==`; None where it is not named, or not pinned."""
+    asked = [one for one in map(Requirement, asking.requires) if canonicalize_name(one.name) == package]
     exact = [each.version for one in asked for each in one.specifier if each.operator == "=="]
     return next((version for version in exact if not version.endswith(".*")), None)
 

@@ -157,6 +157,7 @@ def _locked(lock: Locked) -> dict[str, Any]:
         "changes": [dataclasses.asdict(change) for change in lock.changes],
         "variants": list(lock.variants),
         "absent": dict(lock.absent),
+        "engines": list(lock.engines),
         "seconds": round(lock.seconds, 3),
     }
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from envlock import index as indexes
+from envlock import proc
+from envlock.engines import uv_index
 from tests.servers.index import Index
 
 # A shell that runs the tests in the background has SIGINT ignored, and all that they start would inherit that.
@@ -16,6 +20,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SNAPSHOTS = Path(__file__).parent / "golden" / "snapshots"
+PIP_TOOLS = Path(__file__).parents[1] / "envlock" / "data" / "pip-tools.txt"
 KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -69,3 +74,22 @@ def isolated_environ(tmp_path: Path) -> dict[str, str]:
         "XDG_DATA_HOME": str(home / ".local" / "share"),
         "XDG_STATE_HOME": str(home / ".local" / "state"),
     }
+
+
+@pytest.fixture(scope="session")
+def pip_tools_wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheels that `--resolver pip-tools` is made of, fetched once, from the index that uv asks."""
+    place = tmp_path_factory.mktemp("pip-tools")
+    default = indexes.Index(name="pypi", url=uv_index.default(proc.run, os.environ))
+    pinned, known = {}, set()
+    for line in PIP_TOOLS.read_text(encoding="utf-8").splitlines():
+        if pin := re.match(r"([a-z0-9-]+)==([^ ]+)", line):
+            pinned[pin[1]] = pin[2]
+        known |= set(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
+    for name, version in pinned.items():
+        for file in indexes.files(name, default, environ=os.environ):
+            if file.sha256 and file.sha256 in known and file.file.endswith("-none-any.whl"):
+                assert f"-{version}-" in file.file
+                indexes.download(file, default, place / file.file, sha256=file.sha256, environ=os.environ)
+    assert len(list(place.iterdir())) == len(pinned)
+    return place

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from packaging.utils import canonicalize_name
 
 from envlock import facts, lock, request, store, writing
-from envlock.app import indexes, judging, reading, resolving
+from envlock.app import crossing, indexes, judging, reading, resolving
 from envlock.app.resolving import Task
 from envlock.app.world import World
 from envlock.engines.resolver import Resolver
@@ -24,7 +24,7 @@ from envlock.model import Caution, Inputs, Lock, Locked, LockedVariant, Profile
 
 __all__ = ["Mode", "inputs", "run"]
 
-Mode: TypeAlias = Literal["write", "check", "dry-run", "confirm"]
+Mode: TypeAlias = Literal["write", "check", "dry-run", "confirm", "cross-check"]
 
 _MOVED: Final = {
     "profile": "the profile says something else than when it was locked",
@@ -48,6 +48,7 @@ def run(
 
     `check` writes nothing and needs no network; it raises `Refused`: `lock-missing`, or `lock-stale` with what moved.
     `confirm` resolves nothing: it holds each hash against the page of its named index, and writes where it was read.
+    `cross-check` writes nothing: it resolves with each engine, and the `failure` in the answer says where they differ.
     A variant that no versions satisfy is absent, and the `failure` in the answer says why; any other failure names its
     variant, and nothing is written. `download` allows what an index gives no hash of to be fetched and hashed; `allow`
     names rules that may be broken, which the lock records (else `Refused`, `conflict`).
@@ -66,7 +67,7 @@ def run(
         download=download,
         allow=allow,
     )
-    answer_of = {"check": _check, "confirm": _confirm}.get(mode, _make)
+    answer_of = {"check": _check, "confirm": _confirm, "cross-check": _cross_check}.get(mode, _make)
     # From what is read until all is written: what another one locks meanwhile would be undone.
     with writing.hold(job.target, again=job.hint) if job.writes else nullcontext():
         answer = answer_of(world, job)
@@ -155,6 +156,24 @@ def _confirm(world: World, job: _Job) -> Locked:
     )
     new = replace(held, variants=fresh)
     return _answer(world, job, new, changed=_put(job, held, new))
+
+
+def _cross_check(world: World, job: _Job) -> Locked:
+    """Return what the engines that there are make of the same question; versions that are locked stay in each."""
+    old = _old(world, job)
+    crossed = crossing.compare(world, _task(world, job, old))
+    return Locked(
+        profile=job.profile.name,
+        path=store.shown(job.target, world.cwd),
+        mode=job.mode,
+        changed=bool(crossed.failure),
+        moved=(),
+        changes=crossed.changes,
+        variants=crossed.compared,
+        absent=crossed.absent,
+        engines=crossed.engines,
+        failure=crossed.failure,
+    )
 
 
 # ---- making it ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from envlock.facts import Facts
 from envlock.model import LockedPackage, LockedVariant, Profile, Variant
 from envlock.proc import Command, Completed
 
-__all__ = ["Resolved", "Task", "bench", "resolve", "unsatisfied"]
+__all__ = ["Resolved", "Task", "bench", "resolve", "unsatisfied", "with_python"]
 
 _AT_ONCE: Final = 4  # beyond that resolvers wait for the network and for each other
 
@@ -100,6 +100,14 @@ def resolve(world: World, task: Task) -> Resolved:
     if len(refused) < len(failed) or not found:
         raise _together(task.profile.name, failed)
     return Resolved(variants=tuple(found[one.name] for one in task.variants if one.name in found), refused=refused)
+
+
+def with_python(world: World, variants: Sequence[Variant]) -> tuple[Variant, ...]:
+    """Return those variants whose very Python is on this machine: some resolvers know no other than they run on."""
+    found = interpreters.find(
+        run=world.run, environ=world.environ, only={one.python for one in variants}, note=world.reporter.log
+    )
+    return tuple(one for one in variants if interpreters.choose_for(one.python, found))
 
 
 def _is_conflict(error: BaseException) -> bool:

@@ -9,13 +9,13 @@ from functools import partial
 from envlock.app import lock
 from envlock.app.world import World
 from envlock.cli.arguments import Parser, choice
+from envlock.config import CHOICES
 from envlock.errors import EnvlockError, Misuse, Problem, Refused
 from envlock.model import Locked, LockedAll
 
 __all__ = ["EXAMPLE", "options", "run"]
 
 EXAMPLE = "envlock lock gemma-qlora --check"
-RESOLVERS = ("uv",)
 
 
 def options(parser: Parser) -> None:
@@ -24,6 +24,9 @@ def options(parser: Parser) -> None:
     parser.option("--check", text="exit 1 if an input moved; without network, writes nothing", action="store_true")
     parser.option("--dry-run", text="resolve and show what would change; writes nothing", action="store_true")
     parser.option("--confirm", text="hold the hashes of the PyTorch indexes against their pages", action="store_true")
+    parser.option(
+        "--cross-check", text="resolve with each engine; exit 1 where they differ, writes nothing", action="store_true"
+    )
     parser.option("--upgrade", text="take the newest versions the profile allows", action="store_true")
     parser.option(
         "-P",
@@ -45,8 +48,8 @@ def options(parser: Parser) -> None:
         "--resolver",
         text="the engine that resolves",
         env="ENVLOCK_RESOLVER",
-        type=choice(*RESOLVERS),
-        metavar="|".join(RESOLVERS),
+        type=choice(*CHOICES["resolver"]),
+        metavar="|".join(CHOICES["resolver"]),
     )
 
 
@@ -56,9 +59,10 @@ def run(arguments: Namespace, world: World) -> LockedAll:
     Where some were done and some not, both are in the answer; where none was, the failure is raised.
     """
     moves = bool(arguments.upgrade or arguments.upgrade_package)
-    said = {"--check": arguments.check, "--confirm": arguments.confirm, "--dry-run": arguments.dry_run}
+    modes = ("check", "confirm", "dry-run", "cross-check")
+    said = {f"--{mode}": getattr(arguments, mode.replace("-", "_")) for mode in modes}
     alone = [flag for flag, set_ in {**said, "--upgrade": moves}.items() if set_]
-    if len(alone) > 1 and alone != ["--dry-run", "--upgrade"]:
+    if len(alone) > 1 and alone not in (["--dry-run", "--upgrade"], ["--cross-check", "--upgrade"]):
         raise Misuse(f"`{alone[0]}` and `{alone[1]}` cannot both be said", code="usage", hint="envlock lock --help")
     answer = _checked(arguments.profiles, world) if arguments.check else _locked(arguments, world)
     if answer.failure and not answer.locks:
@@ -66,11 +70,19 @@ def run(arguments: Namespace, world: World) -> LockedAll:
     return answer
 
 
+def _mode(arguments: Namespace) -> lock.Mode:
+    if arguments.dry_run:
+        return "dry-run"
+    if arguments.cross_check:
+        return "cross-check"
+    return "confirm" if arguments.confirm else "write"
+
+
 def _locked(arguments: Namespace, world: World) -> LockedAll:
     asked = partial(
         lock.run,
         world,
-        mode="dry-run" if arguments.dry_run else "confirm" if arguments.confirm else "write",
+        mode=_mode(arguments),
         upgrade=arguments.upgrade,
         upgrade_packages=arguments.upgrade_package,
         download=not arguments.no_download,

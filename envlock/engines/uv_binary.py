@@ -15,7 +15,7 @@ import uv
 from envlock.errors import WorldFailed
 from envlock.request import DEFAULT_INDEX
 
-__all__ = ["KEPT", "binary", "environment", "without_login"]
+__all__ = ["KEPT", "binary", "environment", "is_ambient", "without_login"]
 
 # Of uv's own variables those that say where its caches and interpreters live and how it reaches the network; every
 # other one would change what is resolved or installed. Proxies, certificates, netrc and the like are not uv's own
@@ -45,7 +45,6 @@ KEPT: Final = frozenset(
 # It asks `sysconfig`, whose first answer two threads must not wait for at once: one of them gets half of it.
 _ONE_AT_A_TIME: Final = threading.Lock()
 
-# What would make a child take another interpreter, other packages or another pip configuration.
 _AMBIENT: Final = ("UV_", "PIP_", "PYTHON", "VIRTUAL_ENV", "CONDA_", "__PYVENV")
 
 
@@ -73,13 +72,18 @@ def environment(
     `indexes` maps names to addresses: the one called `pypi` is the default, of the others the logins are given, for the
     file that names them. Both go by variable, since an argument with a password would show in every list of processes.
     """
-    env = {key: value for key, value in environ.items() if key in KEPT or not key.startswith(_AMBIENT)}
+    env = {key: value for key, value in environ.items() if key in KEPT or not is_ambient(key)}
     env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
     for name, address in indexes.items():
         env |= {"UV_DEFAULT_INDEX": address} if name == DEFAULT_INDEX else _login(name, address)
     if offline:
         env["UV_OFFLINE"] = "1"
     return env
+
+
+def is_ambient(variable: str) -> bool:
+    """Say whether a variable would have a child take another interpreter, other packages or another configuration."""
+    return variable.startswith(_AMBIENT)
 
 
 def without_login(address: str) -> tuple[str, str]:

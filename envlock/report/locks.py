@@ -16,6 +16,8 @@ HEADLINES = {
     ("check", False): "up to date: {path}, {count}",
     ("confirm", True): "every hash is the index's; wrote that to {path}, {count}",
     ("confirm", False): "every hash is the index's: {path}, {count}",
+    ("cross-check", True): "{engines} differ, {count} compared",
+    ("cross-check", False): "{engines} agree, {count} compared",
 }
 
 
@@ -31,16 +33,19 @@ def _lock(canvas: Canvas, lock: Locked, *, verbose: bool) -> None:
     canvas.line((lock.profile, "bold"), f"  {_headline(lock)}", (f"  {duration(lock.seconds)}", "dim"))
     if lock.moved:
         canvas.line(f"moved: {', '.join(lock.moved)}", indent=2)
+    if lock.changes and lock.engines:
+        canvas.line((" → ".join(lock.engines), "dim"), indent=2)
     if lock.changes:
         changes.draw(canvas, lock.changes, verbose=verbose)
+    without = "not compared" if lock.engines else "not locked"
     if verbose:
         canvas.line(f"variants: {', '.join(lock.variants)}", indent=2)
         if lock.absent:
-            canvas.table([((name,), ((why, "dim"),)) for name, why in lock.absent.items()], header=("not locked", ""))
+            canvas.table([((name,), ((why, "dim"),)) for name, why in lock.absent.items()], header=(without, ""))
     elif lock.absent:
-        canvas.line((f"not locked: {', '.join(lock.absent)} (-v says why)", "dim"), indent=2)
+        canvas.line((f"{without}: {', '.join(lock.absent)} (-v says why)", "dim"), indent=2)
 
 
 def _headline(lock: Locked) -> str:
     count = f"{len(lock.variants)} variant{'s' if len(lock.variants) != 1 else ''}"
-    return HEADLINES[lock.mode, lock.changed].format(path=lock.path, count=count)
+    return HEADLINES[lock.mode, lock.changed].format(path=lock.path, count=count, engines=" and ".join(lock.engines))

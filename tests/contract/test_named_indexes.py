@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ class Place:
     torch: Index
     environ: Mapping[str, str]
 
-    def world(self, **index: str) -> World:
+    def world(self, resolver: str = "uv", **index: str) -> World:
         urls = {"ENVLOCK_INDEX_PYPI": self.default.url, "ENVLOCK_INDEX_CU128": self.torch.url, **index}
         return World(
             run=proc.run,
@@ -61,7 +62,7 @@ class Place:
             now=lambda: datetime.now(timezone.utc),
             clock=time.monotonic,
             reporter=Told(),
-            config=config.resolve(flags={}, environ=urls, table={}, table_file=None),
+            config=config.resolve(flags={"resolver": resolver}, environ=urls, table={}, table_file=None),
         )
 
     @property
@@ -383,3 +384,57 @@ def test_the_header_s_own_command_installs_it(place: Place, tmp_path: Path, tool
 def test_the_named_indexes_of_a_variant_are_those_its_files_name(place: Place) -> None:
     lock.run(place.world(), "small")
     assert [locks.indexed(one) for one in place.held.variants] == [{"torch": "cu128"}, {}]
+
+
+# ---- two engines ----------------------------------------------------------------------------------------------------
+
+
+def test_two_engines_agree_and_nothing_is_written(place: Place, pip_tools_wheels: Path) -> None:
+    shutil.copytree(pip_tools_wheels, place.default.directory, dirs_exist_ok=True)
+    answer = lock.run(place.world(), "small", mode="cross-check")
+    assert answer.failure is None
+    assert (answer.engines, answer.variants) == (("uv", "pip-tools"), ("cu128", "cu128-pypi"))
+    assert (answer.changed, answer.changes, answer.absent) == (False, (), {})
+    assert not (place.project / "lockfiles").exists()
+
+
+def test_what_two_engines_make_of_it_differently_is_told(place: Place, pip_tools_wheels: Path) -> None:
+    """A specifier with a pre-release lets pip take one; uv does so only where the profile itself asks for it."""
+    shutil.copytree(pip_tools_wheels, place.default.directory, dirs_exist_ok=True)
+    make_wheel(place.default.directory, "alpha", "1.1", requires=["torch", "beta>=1.0rc1"])
+    make_wheel(place.default.directory, "beta", "1.0")
+    make_wheel(place.default.directory, "beta", "1.1rc1")
+    answer = lock.run(place.world(), "small", mode="cross-check")
+    assert [(one.variant, one.package, one.was, one.now) for one in answer.changes] == [
+        ("cu128", "beta", "1.0", "1.1rc1"),
+        ("cu128-pypi", "beta", "1.0", "1.1rc1"),
+    ]
+    assert isinstance(answer.failure, Refused)
+    assert answer.failure.code == "resolvers-differ"
+    other = lock.run(place.world(resolver="pip-tools"), "small", mode="cross-check")
+    assert [(one.was, one.now) for one in other.changes] == [("1.1rc1", "1.0")] * 2
+
+
+def test_what_one_engine_alone_can_satisfy_is_told(place: Place, pip_tools_wheels: Path) -> None:
+    shutil.copytree(pip_tools_wheels, place.default.directory, dirs_exist_ok=True)
+    make_wheel(place.default.directory, "alpha", "1.1", requires=["torch", "beta[more]"])
+    # pip knows no extra but those that METADATA announces.
+    metadata = "Metadata-Version: 2.2\nName: beta\nVersion: 1.0\nRequires-Dist: torch<1; extra == 'more'\n"
+    make_wheel(place.default.directory, "beta", "1.0", files={"beta-1.0.dist-info/METADATA": metadata})
+    profile = place.project / "profiles" / "small.toml"
+    profile.write_text(PROFILE.replace('"alpha"', '"alpha>1"'), encoding="utf-8")
+    answer = lock.run(place.world(), "small", mode="cross-check")
+    assert answer.variants == ()
+    assert answer.absent == dict.fromkeys(("cu128", "cu128-pypi"), "no versions satisfy what is asked there, says uv")
+    assert isinstance(answer.failure, Refused)
+    assert answer.failure.code == "resolvers-differ"
+    assert any("beta" in str(row) for row in answer.failure.problems)
+
+
+def test_pip_tools_locks_what_uv_does(place: Place, pip_tools_wheels: Path) -> None:
+    shutil.copytree(pip_tools_wheels, place.default.directory, dirs_exist_ok=True)
+    lock.run(place.world(), "small")
+    by_uv = place.held
+    assert lock.run(place.world(resolver="pip-tools"), "small").moved == ("engine",)
+    assert place.held.variants == by_uv.variants
+    assert place.held.inputs.engine == "pip-tools-7"

@@ -68,6 +68,7 @@ class Index:
         self.directory = directory
         self.uploaded = uploaded if uploaded is not None else {}
         self.hashes = True  # some indexes give none
+        self.metadata = True  # so it is with METADATA beside the files
         self.cache_control = "max-age=600"  # of the pages; files never change
         self.hits: list[Hit] = []
         self._faults: dict[str, Fault] = {}
@@ -214,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
             parse = parse_wheel_filename if path.suffix == ".whl" else parse_sdist_filename
             versions[str(parse(path.name)[1])] = None
             raw = path.read_bytes()
-            metadata = _metadata(path, path.stat().st_mtime_ns)
+            metadata = _metadata(path, path.stat().st_mtime_ns) if self.server.index.metadata else None
             row: dict[str, object] = {
                 "filename": path.name,
                 "url": f"{self.server.index.root}/files/{path.name}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import re
 import tarfile
 import zipfile
 import zlib
@@ -56,11 +57,14 @@ def make_wheel(
     tag: str = "py3-none-any",
     requires_python: str | None = None,
 ) -> Path:
-    """Write a wheel and return its path; without `files` it holds one module that knows its version."""
+    """Write a wheel and return its path; without `files` it holds one module that knows its version.
+
+    METADATA among the `files` stands in place of what is made of the other arguments.
+    """
     stem = f"{_escaped(name)}-{version}"
     info = f"{stem}.dist-info"
     contents: dict[str, str | bytes] = dict(files or {f"{_escaped(name)}.py": f"__version__ = {version!r}\n"})
-    contents[f"{info}/METADATA"] = _metadata(name, version, requires, requires_python)
+    contents.setdefault(f"{info}/METADATA", _metadata(name, version, requires, requires_python))
     tags = "".join(f"Tag: {one}\n" for one in _expanded(tag))
     pure = str(tag.endswith("-none-any")).lower()
     contents[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: envlock-tests\nRoot-Is-Purelib: {pure}\n{tags}"
@@ -131,6 +135,8 @@ def _expanded(tag: str) -> list[str]:
 
 def _metadata(name: str, version: str, requires: Sequence[str], requires_python: str | None) -> str:
     lines = ["Metadata-Version: 2.2", f"Name: {name}", f"Version: {version}"]
+    extras = {extra for one in requires for extra in re.findall(r"""extra == ["']([a-z]+)["']""", one)}
+    lines += [f"Provides-Extra: {extra}" for extra in sorted(extras)]
     lines += [f"Requires-Python: {requires_python}"] if requires_python else []
     lines += [f"Requires-Dist: {one}" for one in requires]
     return "\n".join(lines) + "\n"

@@ -168,7 +168,7 @@ def test_a_mistake_behind_a_better_layer_is_named_all_the_same() -> None:
     [
         ({"path": ""}, "'' does not fit (expected a text that is not empty)"),
         ({"path": True}, "true does not fit (expected a text that is not empty)"),
-        ({"resolver": "pip"}, "'pip' does not fit (expected one of uv)"),
+        ({"resolver": "pip"}, "'pip' does not fit (expected one of uv, pip-tools)"),
         ({"driver-policy": ["strict"]}, "a list does not fit"),
         ({"driver-policy": {"a": 1}}, "a table does not fit"),
         ({"color": 1.5}, "a number does not fit"),
