@@ -22,7 +22,7 @@ from envlock import frame, integrity, lock
 from envlock.engines import leash, uv_binary, uv_failures
 from envlock.errors import Problem, Refused, WorldFailed
 from envlock.integrity import Integrity
-from envlock.model import Artifact, LockedVariant
+from envlock.model import Artifact, LockedPackage, LockedVariant
 from envlock.proc import Command, Completed, Runner
 from envlock.request import ROOT, Resolution, pyproject
 
@@ -246,10 +246,10 @@ class _Site:
         self._venv(bench)
         needs = self._scratch / "build-requirements.txt"
         needs.write_text(lock.build_requirements(self._wanted.locked, self._wanted.profile), encoding="utf-8")
-        options = ("--require-hashes", "--only-binary", ":all:", "--allow-empty-requirements")
-        python = str(bench / "bin" / "python")
+        options = ("--python", str(bench / "bin" / "python"), "--require-hashes", "--only-binary", ":all:")
+        verb, *files = self._from(needs, self._wanted.locked.build)
         names = packages(self._wanted.locked, build=True)
-        self._pip("sync", "--python", python, *options, str(needs), what="installing what building needs", names=names)
+        self._pip(verb, *options, *files, what="installing what building needs", names=names)
         return bench
 
     def sync(self) -> float:
@@ -258,30 +258,32 @@ class _Site:
         building = ("--no-build-isolation",) if self._sources else ("--only-binary", ":all:")
         options = ("--python", str(self._python), "--require-hashes", *building)
         names = packages(self._wanted.locked).keys() - set(self._sources)
-        named = lock.indexed(self._wanted.locked)
-        asked = self._from_indexes(named) if named else ("sync", "--allow-empty-requirements", str(self._requirements))
-        done = self._pip(asked[0], *options, *asked[1:], what="installing", names=names)
+        verb, *files = self._from(self._requirements, self._wanted.locked.packages)
+        done = self._pip(verb, *options, *files, what="installing", names=names)
         return _linking_seconds(done.stderr)
 
-    def _from_indexes(self, named: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what makes uv take these packages from the index of that name and from no other, and all else not.
+    def _from(self, requirements: Path, chosen: Sequence[LockedPackage]) -> tuple[str, ...]:
+        """Return what makes uv install what is written there: each package from the index that the lock names for it.
 
-        `uv pip sync` has no such thing, and would take what another index has under the very same name.
+        `uv pip sync` knows no such thing, and would take what another index has under the very same name.
         """
+        named = lock.indexed(chosen)
+        if not named:
+            return ("sync", "--allow-empty-requirements", str(requirements))
         variant = self._wanted.locked.variant
         asked = Resolution(
             root="environment",
             python=variant.python,
             platform=variant.platform,
-            requires=tuple(f"{name}=={version}" for name, version in packages(self._wanted.locked).items()),
+            requires=tuple(f"{package.name}=={package.version}" for package in chosen),
             exclude_newer=None,
             indexes=named,
         )
         plain = {name: uv_binary.without_login(address)[0] for name, address in self._tools.indexes.items()}
-        project = self._scratch / "pyproject.toml"
-        self._scratch.mkdir(exist_ok=True)
+        project = self._scratch / requirements.stem / "pyproject.toml"
+        project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(pyproject(asked, plain), encoding="utf-8")
-        return ("install", "--no-deps", "--requirements", str(project), "--constraints", str(self._requirements))
+        return ("install", "--no-deps", "--requirements", str(project), "--constraints", str(requirements))
 
     def check(self) -> Integrity:
         """Hash every file."""

@@ -169,7 +169,7 @@ def _by_hand(locked: LockedVariant, profile: str, addresses: Mapping[str, str], 
 
 
 def _index_options(locked: LockedVariant, addresses: Mapping[str, str]) -> list[str]:
-    return [f"--find-links {addresses[index]}{package}/" for package, index in lock.indexed(locked).items()]
+    return [f"--find-links {addresses[index]}{package}/" for package, index in lock.indexed(locked.packages).items()]
 
 
 def _requirement(package: LockedPackage) -> str:

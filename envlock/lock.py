@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Final
@@ -152,9 +152,9 @@ def sources(packages: Sequence[LockedPackage]) -> tuple[LockedPackage, ...]:
     return tuple(package for package in packages if not any(file.file.endswith(".whl") for file in package.artifacts))
 
 
-def indexed(locked: LockedVariant) -> dict[str, str]:
-    """Return package -> index for those packages of a variant that come from a named index."""
-    every = ((package.name, file.index) for package in locked.packages for file in package.artifacts)
+def indexed(packages: Iterable[LockedPackage]) -> dict[str, str]:
+    """Return package -> index for those packages that come from a named index."""
+    every = ((package.name, file.index) for package in packages for file in package.artifacts)
     return {name: index for name, index in every if index != DEFAULT_INDEX}
 
 
@@ -169,23 +169,27 @@ def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, st
     python = f"python{variant.python}"
     built = ", ".join(package.name for package in sources(locked.packages))
     options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
-    pages = "".join(f" --find-links {addresses[index]}{package}/" for package, index in indexed(locked).items())
+    pages = _pages(locked.packages, addresses)
     uv = f"uv pip sync --python .venv {options}{pages} requirements.txt"
     pip = f".venv/bin/pip install --no-deps {options}{pages} -r requirements.txt"
     lines = [
         f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
-        f"  uv:  uv venv --python {variant.python} && {_before('uv', built)}{uv}",
-        f"  pip: {python} -m venv .venv && {_before('pip', built)}{pip}",
+        f"  uv:  uv venv --python {variant.python} && {_before('uv', locked, addresses)}{uv}",
+        f"  pip: {python} -m venv .venv && {_before('pip', locked, addresses)}{pip}",
     ]
     if built:
         lines.append(f"Built from source, with what build-requirements.txt names: {built}")
     return _document(f"{profile}, variant {variant.name} ({variant.platform})", lines, locked.packages)
 
 
-def _before(tool: str, built: str) -> str:
-    if not built:
+def _pages(packages: Iterable[LockedPackage], addresses: Mapping[str, str]) -> str:
+    return "".join(f" --find-links {addresses[index]}{package}/" for package, index in indexed(packages).items())
+
+
+def _before(tool: str, locked: LockedVariant, addresses: Mapping[str, str]) -> str:
+    if not sources(locked.packages):
         return ""
-    wheels = "--require-hashes --only-binary :all:"
+    wheels = f"--require-hashes --only-binary :all:{_pages(locked.build, addresses)}"
     if tool == "uv":
         return f"uv pip sync --python .venv {wheels} build-requirements.txt && "
     return f".venv/bin/pip install --no-deps {wheels} -r build-requirements.txt && "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
@@ -114,16 +114,27 @@ def resolution(
     )
 
 
-def building(asked: Resolution, requires: Sequence[str], pins: Mapping[str, str]) -> Resolution:
-    """Return the question what the source-only packages of an answer need to be built: wheels of the same snapshot."""
+def building(
+    asked: Resolution, requires: Iterable[str], pins: Mapping[str, str], indexed: Collection[str] = ()
+) -> Resolution:
+    """Return the question what the source-only packages of an answer need to be built: wheels of the same snapshot.
+
+    `indexed` as for `resolution`. What is built against a package of a named index is built against the very one that
+    `pins` name: there is no other way for the two to fit.
+    """
+    own = next(iter(asked.indexes.values()), None)
+    wanted = {canonicalize_name(Requirement(one).name) for one in requires}
+    named = {package: own for package in sorted(indexed) if own and package in wanted}
+    exact = (f"{package}=={pins[package]}" for package in named if package in pins)
     return Resolution(
         root=f"building-{asked.root}",
         python=asked.python,
         platform=asked.platform,
-        requires=tuple(sorted(set(requires))),
+        requires=tuple(sorted({*requires, *exact})),
         exclude_newer=asked.exclude_newer,
         pins=pins,
         only_binary=True,
+        indexes=named,
     )
 
 

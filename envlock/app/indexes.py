@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
 from envlock.facts import Facts
 from envlock.index import Index
 from envlock.index_page import IndexFile, release
-from envlock.model import Artifact, LockedPackage
+from envlock.model import Artifact, LockedPackage, LockedVariant
+from envlock.request import DEFAULT_INDEX
 
-__all__ = ["Pages", "addresses", "answers", "canonical", "evident", "pages"]
+__all__ = ["Pages", "addresses", "answers", "canonical", "evident", "pages", "require_described", "unhashed"]
 
 Pages: TypeAlias = Mapping[tuple[str, str], Sequence[IndexFile]]
 """What an index lists of a package, by both names."""
@@ -46,13 +47,15 @@ def pages(
     where: Mapping[str, str],
     *,
     download: bool,
+    matters: Callable[[str], bool] = lambda _: True,
     only: Mapping[tuple[str, str], Collection[str]] = MappingProxyType({}),
 ) -> Pages:
     """Read the page of each (index, package), side by side; `wanted` maps them to the version that is pinned.
 
     `only` maps them to the names of the files that matter, where not all do.
 
-    What an index gives no hash of may be fetched and hashed if `download` says so. Raise `Refused` (`hash-missing`,
+    What an index gives no hash of may be fetched and hashed if `download` says so, files that `matters` holds true for
+    being those that it is asked for. Raise `Refused` (`hash-missing`,
     `index-unknown`), `WorldFailed` (`not-cached`, offline), and what `index.files` raises.
     """
     names = ", ".join(sorted({name for name, _ in wanted}))
@@ -63,7 +66,14 @@ def pages(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lambda pair: _listed(world, pair, where, only.get(pair)), asked)
         listed = dict(zip(asked, found, strict=True))
-    bare = sorted({file.file for pair, files in listed.items() for file in files if _lacks_hash(file, wanted[pair])})
+    bare = sorted(
+        {
+            file.file
+            for pair, files in listed.items()
+            for file in files
+            if _lacks_hash(file, wanted[pair]) and matters(file.file)
+        }
+    )
     if bare and not download:
         problems = tuple(Problem(file=file, message="no sha256") for file in bare)
         raise Refused("an index gives no hash of what would be locked", code="hash-missing", problems=problems)
@@ -91,18 +101,44 @@ def _lacks_hash(file: IndexFile, pin: str | None) -> bool:
 def evident(package: LockedPackage, listed: Pages, where: Mapping[str, str]) -> LockedPackage:
     """Hold what a resolver took from a named index against that index's page, and say where each hash was read.
 
-    Raise `Refused` (`index-changed`) with both hashes where they differ.
+    A mirror may tell sizes, the index itself does not: there is none in the answer. Raise `Refused` (`index-changed`)
+    with both hashes where they differ.
     """
     (name, *_) = {file.index for file in package.artifacts}
     page = {file.file: file for file in listed.get((name, package.name), ())}
     if not page:
         return package
     index.unchanged({file.file: file.sha256 for file in package.artifacts}, page.values(), _index(name, where))
-    files = (
-        replace(file, size=file.size or page[file.file].size, evidence=_evidence(file, page[file.file]))
-        for file in package.artifacts
-    )
+    files = (replace(file, size=None, evidence=_evidence(file, page[file.file])) for file in package.artifacts)
     return replace(package, artifacts=tuple(files))
+
+
+def unhashed(world: World, variants: Sequence[LockedVariant], where: Mapping[str, str], *, whole: bool) -> list[str]:
+    """Return the files from the default index that it gives no hash of, so that they were fetched to learn it.
+
+    One page tells for all of them, unless the `whole` index is to be read. Everybody's own index gives them: only one
+    that the settings name is asked. Raise what `index.files` does.
+    """
+    if DEFAULT_INDEX not in where or world.config.offline:
+        return []
+    place = _index(DEFAULT_INDEX, where)
+    every = [package for one in variants for package in (*one.packages, *one.build)]
+    wanted = {package.name: package for package in every if package.artifacts[0].index == DEFAULT_INDEX}
+    first = sorted(wanted)[:1]
+    if not whole and all(file.sha256 for name in first for file in index.files(name, place, environ=world.environ)):
+        return []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        pages = pool.map(lambda name: index.files(name, place, environ=world.environ), wanted)
+        bare = {file.file for page in pages for file in page if not file.sha256}
+    return sorted({file.file for package in every for file in package.artifacts if file.index == DEFAULT_INDEX} & bare)
+
+
+def require_described(world: World, package: LockedPackage, listed: Pages, where: Mapping[str, str]) -> None:
+    """Raise what `index.metadata` does, unless each file from a named index is described as what it is named for."""
+    for file in package.artifacts:
+        row = next((one for one in listed.get((file.index, package.name), ()) if one.file == file.file), None)
+        if row and row.metadata:
+            index.metadata(row, _index(file.index, where), environ=world.environ)
 
 
 def _evidence(known: Artifact, listed: IndexFile) -> str:

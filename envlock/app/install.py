@@ -165,7 +165,7 @@ def _reachable(
 
     What is built already needs no index; offline, what is built of the two decides.
     """
-    named, own = lock.indexed(locked), locked.variant
+    named, own = lock.indexed((*locked.packages, *locked.build)), locked.variant
     same = replace(own, name="", source="pypi")
     others = (row for row in (held.variants if held else ()) if replace(row.variant, name="") == same)
     other = next(others, None)
@@ -220,7 +220,7 @@ def _said(choice: _Choice) -> str:
 
 
 def _put(world: World, choice: _Choice, *, offline: bool, proven: bool, level: Level) -> Installed:
-    path, named = choice.path, {DEFAULT_INDEX, *lock.indexed(choice.locked).values()}
+    path, named = choice.path, {DEFAULT_INDEX, *lock.indexed((*choice.locked.packages, *choice.locked.build)).values()}
     tools = Tools(
         run=world.run,
         environ=world.environ,

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
-from envlock import choose, interpreters, lock, net, request, sdist
-from envlock.app import indexes
+from envlock import choose, interpreters, lock, request
+from envlock.app import building, indexes
 from envlock.app.indexes import Pages
 from envlock.app.world import World
-from envlock.engines import resolver
+from envlock.engines import resolver, second_look
 from envlock.engines.resolver import Resolver, Workbench
-from envlock.errors import EnvlockError, Interrupted, Refused, WorldFailed
+from envlock.errors import EnvlockError, Interrupted, Problem, Refused, WorldFailed
 from envlock.facts import Facts
-from envlock.model import LockedPackage, LockedVariant, Profile, Variant
+from envlock.model import Artifact, Caution, LockedPackage, LockedVariant, Profile, Variant
 from envlock.proc import Command, Completed
 
 __all__ = ["Resolved", "Task", "bench", "resolve", "unsatisfied", "with_python"]
@@ -99,7 +96,21 @@ def resolve(world: World, task: Task) -> Resolved:
     refused = {name: error for name, error in failed.items() if isinstance(error, Refused) and _is_conflict(error)}
     if len(refused) < len(failed) or not found:
         raise _together(task.profile.name, failed)
-    return Resolved(variants=tuple(found[one.name] for one in task.variants if one.name in found), refused=refused)
+    variants = tuple(found[one.name] for one in task.variants if one.name in found)
+    _tell_unhashed(world, task, variants)
+    return Resolved(variants=variants, refused=refused)
+
+
+def _tell_unhashed(world: World, task: Task, variants: Sequence[LockedVariant]) -> None:
+    """Say what the default index gives no hash of; raise `Refused` (`hash-missing`) where that may not be fetched."""
+    bare = indexes.unhashed(world, variants, task.addresses, whole=not task.download)
+    if bare and not task.download:
+        problems = tuple(Problem(file=file, message="no sha256") for file in bare)
+        raise Refused("an index gives no hash of what would be locked", code="hash-missing", problems=problems)
+    if bare:
+        index = request.DEFAULT_INDEX
+        message = f"the index `{index}` gives no hash of {len(bare)} files: they were fetched and hashed"
+        world.reporter.warn(Caution(code="hash-missing", message=message))
 
 
 def with_python(world: World, variants: Sequence[Variant]) -> tuple[Variant, ...]:
@@ -121,12 +132,27 @@ def _pages(world: World, task: Task) -> Pages:
         for variant in task.variants
         for package, name in _asked(task, variant, {}).indexes.items()
     }
-    return indexes.pages(world, wanted, task.addresses, download=task.download) if wanted else {}
+    return _read(world, task, wanted)
+
+
+def _read(world: World, task: Task, wanted: Mapping[tuple[str, str], str | None]) -> Pages:
+    """Read pages; of a file that no variant takes it does not matter what the index says."""
+    targets = {(one.python, one.platform) for one in task.variants}
+
+    def matters(file: str) -> bool:
+        return any(lock.fits(file, *target) for target in targets)
+
+    return indexes.pages(world, wanted, task.addresses, download=task.download, matters=matters) if wanted else {}
 
 
 def _asked(task: Task, variant: Variant, pins: Mapping[str, str]) -> request.Resolution:
+    return request.resolution(task.profile, variant, pins, _family(task, variant))
+
+
+def _family(task: Task, variant: Variant) -> tuple[str, ...]:
+    """Return the packages that the index of the variant's backend serves."""
     source = task.facts.torch_source(variant.backend)
-    return request.resolution(task.profile, variant, pins, source.packages if source else ())
+    return source.packages if source else ()
 
 
 def _waves(task: Task) -> list[list[Variant]]:
@@ -143,55 +169,83 @@ def _locked(world: World, task: Task, variant: Variant, workbench: Workbench, li
     held = task.held.get(variant.name)
     pins = {name: version for name, version in lock.pins(held).items() if name not in task.free}
     asked = _asked(task, variant, pins)
-    answer = task.resolver.resolve(asked, workbench)
-    packages = tuple(indexes.evident(package, listed, task.addresses) for package in answer.packages)
-    build = _kept_build(held, answer, pins)
+    answer = _answer(task, asked, workbench)
+    packages = _evident(world, task, answer.packages, listed)
+    build = building.kept(held, answer, pins)
     if build is None:
-        needs = {one.name: _build_requires(world, one, answer.urls) for one in lock.sources(answer.packages)}
-        now = {package.name: package.version for package in answer.packages}
-        question = request.building(asked, [need for some in needs.values() for need in some], {**pins, **now})
-        found = task.resolver.resolve(question, workbench).packages if needs else ()
-        build = tuple(_explained(package, needs) for package in found)
+        found = building.requirements(
+            world,
+            asked,
+            answer,
+            pins,
+            indexed=_family(task, variant),
+            ask=lambda question: _answer(task, question, workbench),
+        )
+        build = _evident(world, task, found, listed)
     floors = choose.floors(request.spec_of(task.profile, variant.backend), task.facts)
-    return LockedVariant(variant=variant, floors=floors, packages=packages, build=build)
+    made = LockedVariant(variant=variant, floors=floors, packages=packages, build=build)
+    return _held_to(task, held, made) if held else made
 
 
-def _kept_build(
-    held: LockedVariant | None, answer: resolver.Resolved, pins: Mapping[str, str]
-) -> tuple[LockedPackage, ...] | None:
-    """Return the build requirements as locked: they stay for the very same sdists, unless one was to be upgraded.
-
-    None of them is asked for by the profile: a lock that says so does not know which sdist asks.
-    """
-    if held is None or any(package.name not in pins or request.ROOT in package.why for package in held.build):
-        return None
-    was, now = (lock.sources(packages) for packages in (held.packages, answer.packages))
-    same = [package.artifacts for package in was] == [package.artifacts for package in now]
-    return held.build if same else None
-
-
-def _build_requires(world: World, package: LockedPackage, urls: Mapping[str, str]) -> tuple[str, ...]:
-    """Read from its sdist what the package needs to be built."""
-    file, url = package.artifacts[0], urls.get(package.name)
-    if url is None or world.config.offline:
-        message = f"what {file.file} needs to be built can only be read with a network"
-        raise WorldFailed(message, code="not-cached")
-    raw = net.fetch(url, sha256=file.sha256, environ=world.environ, what=file.file)
+def _answer(task: Task, asked: request.Resolution, workbench: Workbench) -> resolver.Resolved:
     try:
-        return sdist.build_requires(raw)
-    except ValueError as error:
-        raise Refused(f"`{file.file}` is no source distribution: {error}", code="sdist-invalid") from error
+        return task.resolver.resolve(asked, workbench)
+    except EnvlockError as error:
+        fault = second_look.find(error, asked, workbench)
+        if fault is None:
+            raise
+        raise fault from error
 
 
-def _explained(package: LockedPackage, needs: Mapping[str, Sequence[str]]) -> LockedPackage:
-    """Say which sdists ask for a build requirement, where the resolver could only say that it was asked."""
-    asking = {
-        name
-        for name, some in needs.items()
-        if package.name in {canonicalize_name(Requirement(one).name) for one in some}
+def _evident(world: World, task: Task, packages: Sequence[LockedPackage], listed: Pages) -> tuple[LockedPackage, ...]:
+    """Hold what comes from a named index against its page and its METADATA, and say where each hash was read."""
+    wanted = {
+        (file.index, package.name): package.version
+        for package in packages
+        for file in package.artifacts
+        if file.index != request.DEFAULT_INDEX
     }
-    others = set(package.why) - {request.ROOT}
-    return replace(package, why=tuple(sorted(others | asking)))
+    missing = {pair: version for pair, version in wanted.items() if pair not in listed}
+    known = {**listed, **_read(world, task, missing)}
+    for package in packages:
+        indexes.require_described(world, package, known, task.addresses)
+    return tuple(indexes.evident(package, known, task.addresses) for package in packages)
+
+
+def _held_to(task: Task, held: LockedVariant, made: LockedVariant) -> LockedVariant:
+    """Return what was made, with the sizes that are known of the same bytes, though an index may not tell them.
+
+    Raise `Refused` (`index-changed`) where an index gives a file that is locked another hash. No index replaces a file
+    by intent: whoever knows better names the package as one to upgrade.
+    """
+    known = {(file.index, file.file): file for package in _every(held) for file in package.artifacts}
+    changed = [
+        (package.name, file, known[file.index, file.file])
+        for package in _every(made)
+        for file in package.artifacts
+        if package.name not in task.free and known.get((file.index, file.file), file).sha256 != file.sha256
+    ]
+    if changed:
+        problems = tuple(
+            Problem(file=now.file, message=f"has sha256 {now.sha256} on the index `{now.index}`", expected=was.sha256)
+            for _, now, was in changed
+        )
+        again = " ".join(f"-P {name}" for name in dict.fromkeys(name for name, *_ in changed))
+        message = f"an index gives other bytes than those that are locked for {made.variant.name}"
+        raise Refused(message, code="index-changed", problems=problems, hint=f"envlock lock PROFILE {again}")
+    packages, build = (tuple(_sized(package, known) for package in some) for some in (made.packages, made.build))
+    return replace(made, packages=packages, build=build)
+
+
+def _every(locked: LockedVariant) -> Iterable[LockedPackage]:
+    return (*locked.packages, *locked.build)
+
+
+def _sized(package: LockedPackage, known: Mapping[tuple[str, str], Artifact]) -> LockedPackage:
+    files = (
+        replace(file, size=file.size or known.get((file.index, file.file), file).size) for file in package.artifacts
+    )
+    return replace(package, artifacts=tuple(files))
 
 
 def unsatisfied(profile: str, refused: Mapping[str, Refused]) -> Refused | None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -171,13 +172,14 @@ def _package(package: Package, index: str) -> LockedPackage:
     unhashed = [file.filename for file in chosen if "sha256" not in file.hashes]
     if unhashed:
         raise _unreadable(f"the index gives no sha256 of `{unhashed[0]}`")
-    files = (Artifact(index=index, file=file.filename, sha256=file.hashes["sha256"], size=file.size) for file in chosen)
-    return LockedPackage(
-        name=str(package.name),
-        version=str(package.version),
-        artifacts=tuple(sorted(files, key=lambda one: (one.file, one.sha256))),
-        why=(),
-    )
+    files = {Artifact(index=index, file=file.filename, sha256=file.hashes["sha256"], size=file.size) for file in chosen}
+    artifacts = tuple(sorted(files, key=lambda one: (one.file, one.sha256)))
+    for one, other in pairwise(artifacts):
+        if one.file == other.file:
+            problem = Problem(file=one.file, message=f"has sha256 {one.sha256}", expected=other.sha256)
+            message = f"the index `{index}` gives one file two hashes"
+            raise Refused(message, code="index-ambiguous", problems=(problem,), hint="envlock detect -v")
+    return LockedPackage(name=str(package.name), version=str(package.version), artifacts=artifacts, why=())
 
 
 def _with_login(url: str, indexes: Mapping[str, str]) -> str:

@@ -54,6 +54,13 @@ _MEANINGS: Final = (
     ),
     _Meaning(
         code="hash-mismatch",
+        pattern=re.compile(r"Hash mismatch for package metadata at `(?P<what>[^`\n]+)"),
+        message="the index serves other METADATA than its page names: {what}",
+        hint="envlock detect -v",
+        kind=Refused,
+    ),
+    _Meaning(
+        code="hash-mismatch",
         pattern=re.compile(r"Hash mismatch for `?(?P<what>[^`\n]+)"),
         message="the index serves other bytes than the lock names: {what}",
         hint="envlock lock PROFILE --check",

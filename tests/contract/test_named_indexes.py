@@ -7,102 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from envlock import config, lock_text, proc
+from envlock import config, lock_text
 from envlock import lock as locks
 from envlock.app import install, lock, plan
-from envlock.app.world import World
 from envlock.engines import uv_binary
 from envlock.errors import EnvlockError, Refused, WorldFailed
 from envlock.model import Artifact, Installed, Lock, LockedPackage
 from tests.contract.installing import HERE, Told
+from tests.contract.places import NEEDS, PROFILE, SECRET, Place
 from tests.servers.index import Fault, Index
 from tests.servers.wheels import make_sdist, make_wheel
-
-PROFILE = f"""
-schema = 1
-name = "small"
-summary = "a torch of one module, from two places"
-python = "{HERE}"
-platforms = ["linux-x86_64"]
-backends = ["cu128"]
-exclude-newer = 2024-06-01T00:00:00Z
-requires = ["torch==2.8.0", "alpha"]
-
-[backend.cu128]
-pypi-python = ["{HERE}"]
-"""
-NEEDS = ["nvidia-cublas-cu12==12.8.4.1", "triton==3.4.0"]
-SECRET = "s3cret"  # noqa: S105 - of nothing
-
-
-@dataclass
-class Place:
-    """A project, the default index and that of the backend, which has files too that are not its to serve."""
-
-    project: Path
-    default: Index
-    torch: Index
-    environ: Mapping[str, str]
-
-    def world(self, resolver: str = "uv", **index: str) -> World:
-        urls = {"ENVLOCK_INDEX_PYPI": self.default.url, "ENVLOCK_INDEX_CU128": self.torch.url, **index}
-        return World(
-            run=proc.run,
-            environ=self.environ,
-            cwd=self.project,
-            now=lambda: datetime.now(timezone.utc),
-            clock=time.monotonic,
-            reporter=Told(),
-            config=config.resolve(flags={"resolver": resolver}, environ=urls, table={}, table_file=None),
-        )
-
-    @property
-    def text(self) -> str:
-        return (self.project / "lockfiles" / "small.lock").read_text(encoding="utf-8")
-
-    @property
-    def held(self) -> Lock:
-        return lock_text.parse(self.text, "small.lock")
-
-    def package(self, variant: str, name: str) -> LockedPackage:
-        (found,) = [one for one in self.held.variants if one.variant.name == variant]
-        return next(package for package in found.packages if package.name == name)
-
-    def files(self) -> dict[str, bytes]:
-        root = self.project / "lockfiles"
-        return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-
-
-@pytest.fixture
-def place(tmp_path: Path, isolated_environ: dict[str, str]) -> Iterator[Place]:
-    shelves = tmp_path / "default", tmp_path / "torch"
-    for shelf, version in zip(shelves, ("2.8.0", "2.8.0+cu128"), strict=True):
-        make_wheel(shelf, "torch", version, requires=NEEDS)
-    for name, version in (("nvidia-cublas-cu12", "12.8.4.1"), ("triton", "3.4.0"), ("alpha", "1.0")):
-        make_wheel(shelves[0], name, version, requires=["torch"] if name == "alpha" else [])
-    # What would win if the wrong index were asked: newer ones, and other bytes under the very same name.
-    make_wheel(shelves[0], "torch", "9.0", requires=NEEDS, files={"torch.py": "EVIL = 1\n"})
-    make_wheel(shelves[1], "nvidia-cublas-cu12", "12.8.4.1", files={"evil.py": "EVIL = 1\n"})
-    make_wheel(shelves[1], "triton", "3.4.0", files={"triton.py": "EVIL = 1\n"})
-    make_wheel(shelves[1], "alpha", "9.0", files={"alpha.py": "EVIL = 1\n"})
-    project = tmp_path / "project"
-    (project / "profiles").mkdir(parents=True)
-    (project / "profiles" / "small.toml").write_text(PROFILE, encoding="utf-8")
-    path = f"{sys.base_prefix}/bin{os.pathsep}{isolated_environ['PATH']}"
-    with ExitStack() as stack:
-        default = stack.enter_context(Index(shelves[0]))
-        torch = stack.enter_context(Index(shelves[1]))
-        torch.uploaded.update(dict.fromkeys((each.name for each in shelves[1].iterdir()), None))
-        yield Place(project, default, torch, {**isolated_environ, "PATH": path})
 
 
 def asked(index: Index) -> set[str]:
@@ -123,7 +43,7 @@ def test_torch_comes_from_its_index_and_nothing_else_does(place: Place) -> None:
     assert (torch.version, artifacts(torch)) == ("2.8.0+cu128", [("cu128", file, "index page read")])
     own = (place.torch.directory / file).read_bytes()
     assert torch.artifacts[0].sha256 == hashlib.sha256(own).hexdigest()
-    assert torch.artifacts[0].size == len(own)
+    assert torch.artifacts[0].size is None  # the page of PyTorch's own index tells none
     for name, version in (("nvidia-cublas-cu12", "12.8.4.1"), ("triton", "3.4.0"), ("alpha", "1.0")):
         package = place.package("cu128", name)
         (one,) = package.artifacts
@@ -383,7 +303,7 @@ def test_the_header_s_own_command_installs_it(place: Place, tmp_path: Path, tool
 
 def test_the_named_indexes_of_a_variant_are_those_its_files_name(place: Place) -> None:
     lock.run(place.world(), "small")
-    assert [locks.indexed(one) for one in place.held.variants] == [{"torch": "cu128"}, {}]
+    assert [locks.indexed(one.packages) for one in place.held.variants] == [{"torch": "cu128"}, {}]
 
 
 # ---- two engines ----------------------------------------------------------------------------------------------------

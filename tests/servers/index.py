@@ -69,6 +69,8 @@ class Index:
         self.uploaded = uploaded if uploaded is not None else {}
         self.hashes = True  # some indexes give none
         self.metadata = True  # so it is with METADATA beside the files
+        self.json = True  # some know HTML only
+        self.instead: dict[str, tuple[str, bytes]] = {}  # path -> type and body of another answer
         self.cache_control = "max-age=600"  # of the pages; files never change
         self.hits: list[Hit] = []
         self._faults: dict[str, Fault] = {}
@@ -164,6 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
+        if path in self.server.index.instead:
+            self._send(HTTPStatus.OK, *self.server.index.instead[path], cache=self.server.index.cache_control)
+            return
         fault = self.server.index.fault_at(path)
         if fault is None or fault.kind == "truncate":
             self._serve(path, cut=None if fault is None else int(fault.value))
@@ -231,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"meta": {"api-version": "1.1"}, "name": name, "versions": list(versions), "files": files}
 
     def _page(self, document: dict[str, object], cut: int | None) -> None:
-        if "json" in self.headers.get("Accept", ""):
+        if self.server.index.json and "json" in self.headers.get("Accept", ""):
             body, kind = json.dumps(document).encode(), JSON_TYPE
         else:
             body, kind = _html(document).encode(), HTML_TYPE
