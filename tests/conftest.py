@@ -25,7 +25,16 @@ KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--network", action="store_true", help="run the tests of remotes too, which need a network")
     parser.addoption("--regen", action="store_true", help="write the golden files anew instead of comparing with them")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, and count as left out, what needs a remote that nobody has said is reached."""
+    remote = [item for item in items if item.get_closest_marker("network")]
+    if remote and not config.getoption("--network"):
+        config.hook.pytest_deselected(items=remote)
+        items[:] = [item for item in items if item not in remote]
 
 
 @pytest.fixture
