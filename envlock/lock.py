@@ -171,11 +171,16 @@ def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, st
     options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
     pages = _pages(locked.packages, addresses)
     uv = f"uv pip sync --python .venv {options}{pages} requirements.txt"
-    pip = f".venv/bin/pip install --no-deps {options}{pages} -r requirements.txt"
+    pip = f"{python} -m venv .venv && {_before('pip', locked, addresses)}"
+    pip += f".venv/bin/pip install --no-deps {options}{pages} -r requirements.txt"
+    sync = "pip-sync --python-executable .venv/bin/python"
+    # pip-sync takes away what only building needs, before it would build.
+    plain = f"{python} -m venv .venv && {sync}{pages} --pip-args '--no-deps {options}' requirements.txt"
     lines = [
         f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
         f"  uv:  uv venv --python {variant.python} && {_before('uv', locked, addresses)}{uv}",
-        f"  pip: {python} -m venv .venv && {_before('pip', locked, addresses)}{pip}",
+        f"  pip: {pip}",
+        f"  pip-sync: {f'{pip} && {sync} requirements.txt' if built else plain}",
     ]
     if built:
         lines.append(f"Built from source, with what build-requirements.txt names: {built}")

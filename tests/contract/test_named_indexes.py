@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +13,9 @@ import pytest
 from envlock import config, lock_text
 from envlock import lock as locks
 from envlock.app import install, lock, plan
-from envlock.engines import uv_binary
 from envlock.errors import EnvlockError, Refused, WorldFailed
 from envlock.model import Artifact, Installed, Lock, LockedPackage
-from tests.contract.installing import HERE, Told
+from tests.contract.installing import Told
 from tests.contract.places import NEEDS, PROFILE, SECRET, Place
 from tests.servers.index import Fault, Index
 from tests.servers.wheels import make_sdist, make_wheel
@@ -269,36 +265,6 @@ def test_no_login_is_left_anywhere(place: Place) -> None:
     store = place.project / ".envlock" / "small.envlock"
     texts = [path for path in store.rglob("*") if path.is_file() and path.stat().st_size < 100_000]
     assert [path for path in texts if SECRET.encode() in path.read_bytes()] == []
-
-
-@pytest.mark.parametrize("tool", ["uv", "pip"])
-def test_the_header_s_own_command_installs_it(place: Place, tmp_path: Path, tool: str) -> None:
-    lock.run(place.world(), "small")
-    folder = place.project / "lockfiles" / "small" / "cu128"
-    (line,) = [
-        line.partition(f"#   {tool}:")[2].strip()
-        for line in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
-        if line.startswith(f"#   {tool}:")
-    ]
-    by_hand = tmp_path / "by-hand"
-    by_hand.mkdir()
-    (by_hand / "requirements.txt").write_bytes((folder / "requirements.txt").read_bytes())
-    command = line.replace("https://download.pytorch.org/whl/cu128/", place.torch.url)
-    assert command != line
-    command = command.replace(f"--python {HERE}", f"--python {sys.executable}").replace(
-        f"python{HERE} -m", f"{sys.executable} -m"
-    )
-    settings = {"UV_DEFAULT_INDEX": place.default.url, "PIP_INDEX_URL": place.default.url}
-    uv = uv_binary.binary(os.environ).parent
-    environ = {**place.environ, **settings, "PATH": f"{uv}{os.pathsep}{place.environ['PATH']}"}
-    done = subprocess.run(
-        ["/bin/sh", "-c", command], cwd=by_hand, env=environ, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    (torch,) = by_hand.glob(".venv/lib/python3*/site-packages/torch.py")
-    assert "2.8.0+cu128" in torch.read_text(encoding="utf-8")
-    (triton,) = by_hand.glob(".venv/lib/python3*/site-packages/triton.py")
-    assert "EVIL" not in triton.read_text(encoding="utf-8")
 
 
 def test_the_named_indexes_of_a_variant_are_those_its_files_name(place: Place) -> None:

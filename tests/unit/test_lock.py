@@ -354,6 +354,10 @@ def test_requirements_hold_every_hash_and_how_to_install() -> None:
         "# `envlock install demo` does all this, and verifies. By hand, here, for glibc systems with python3.10:",
         "#   uv:  uv venv --python 3.10 && uv pip sync --python .venv --require-hashes requirements.txt",
         "#   pip: python3.10 -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r requirements.txt",
+        (
+            "#   pip-sync: python3.10 -m venv .venv && pip-sync --python-executable .venv/bin/python"
+            " --pip-args '--no-deps --require-hashes' requirements.txt"
+        ),
         "numpy==1.26.4 \\",
         f"    --hash=sha256:{'2' * 64} \\",
         f"    --hash=sha256:{'3' * 64}",

@@ -1,0 +1,107 @@
+"""`requirements.txt` beside a lock, installed by the very commands in its header: uv's, pip's and pip-sync's."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envlock.app import lock
+from envlock.engines import uv_binary
+from tests.contract.installing import HERE
+from tests.contract.places import PROFILE, Place
+from tests.servers.wheels import make_sdist, make_wheel
+
+ROOT = Path(__file__).parents[2]
+each_tool = pytest.mark.parametrize("tool", ["uv", "pip", "pip-sync"])
+
+
+@pytest.fixture(scope="session")
+def pip_sync(pip_tools_wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a real pip-sync."""
+    place = tmp_path_factory.mktemp("pip-sync") / "env"
+    uv = str(uv_binary.binary(os.environ))
+    subprocess.run([uv, "--no-config", "venv", "-q", "--python", sys.executable, place], check=True)
+    offline = ("--no-index", "--find-links", str(pip_tools_wheels))
+    subprocess.run([uv, "--no-config", "pip", "install", "-q", "--python", place, *offline, "pip-tools"], check=True)
+    return place / "bin"
+
+
+def by_hand(place: Place, variant: str, tool: str, tmp_path: Path, pip_sync: Path) -> Path:
+    """Do what the header says for a tool, in a folder that holds nothing but the files; return its environment."""
+    folder = place.project / "lockfiles" / "small" / variant
+    files = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    where = tmp_path / "by-hand"
+    where.mkdir()
+    for name, text in files.items():
+        (where / name).write_text(text, encoding="utf-8")
+    (command,) = re.findall(rf"^#   {tool}: +(.+)$", files["requirements.txt"], re.MULTILINE)
+    command = command.replace("https://download.pytorch.org/whl/cu128/", place.torch.url)
+    command = command.replace(f"--python {HERE}", f"--python {sys.executable}")
+    command = command.replace(f"python{HERE} -m", f"{sys.executable} -m")
+    uv = uv_binary.binary(os.environ).parent
+    path = os.pathsep.join([str(pip_sync), str(uv), place.environ["PATH"]])
+    settings = {"UV_DEFAULT_INDEX": place.default.url, "PIP_INDEX_URL": place.default.url, "PATH": path}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=where,
+        env={**place.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    (found,) = where.glob(".venv/lib/python3*/site-packages")
+    return found
+
+
+def installed(site: Path) -> dict[str, str]:
+    """Name and version of all that is there, but for what a fresh environment has anyway."""
+    rows = (path.name.removesuffix(".dist-info").rsplit("-", 1) for path in site.glob("*.dist-info"))
+    return {name.replace("_", "-").lower(): version for name, version in rows if name not in {"pip", "setuptools"}}
+
+
+def locked(place: Place, variant: str) -> dict[str, str]:
+    (found,) = (one for one in place.held.variants if one.variant.name == variant)
+    return {package.name: package.version for package in found.packages}
+
+
+@each_tool
+@pytest.mark.parametrize("variant", ["cu128", "cu128-pypi"])
+def test_the_header_s_own_command_installs_it(
+    place: Place, tmp_path: Path, pip_sync: Path, tool: str, variant: str
+) -> None:
+    lock.run(place.world(), "small")
+    site = by_hand(place, variant, tool, tmp_path, pip_sync)
+    assert installed(site) == locked(place, variant)
+    for module in ("torch", "triton", "alpha"):
+        assert "EVIL" not in (site / f"{module}.py").read_text(encoding="utf-8")
+
+
+@each_tool
+def test_what_comes_as_source_is_built_with_what_is_named(
+    place: Place, tmp_path: Path, pip_sync: Path, tool: str
+) -> None:
+    make_wheel(place.default.directory, "kit", "1.0")
+    make_sdist(place.default.directory, "ext", "1.0", build_requires=["kit"])
+    profile = place.project / "profiles" / "small.toml"
+    profile.write_text(PROFILE.replace('"alpha"', '"alpha", "ext"'), encoding="utf-8")
+    lock.run(place.world(), "small")
+    site = by_hand(place, "cu128", tool, tmp_path, pip_sync)
+    found = installed(site)
+    if tool == "pip":  # which takes nothing away
+        assert found.pop("kit") == "1.0"
+    assert found == locked(place, "cu128")
+
+
+@each_tool
+def test_other_bytes_are_refused(place: Place, tmp_path: Path, pip_sync: Path, tool: str) -> None:
+    lock.run(place.world(), "small")
+    make_wheel(place.default.directory, "alpha", "1.0", requires=["torch"], files={"alpha.py": "EVIL = 1\n"})
+    with pytest.raises(AssertionError, match=r"(?i)hash"):
+        by_hand(place, "cu128", tool, tmp_path, pip_sync)
