@@ -79,13 +79,17 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Row):
-    """What one package is held to. `kind` says whether METADATA tells it as well; `because` is a sentence for users."""
+    """What one package is held to. `kind` says whether METADATA tells it as well; `because` is a sentence for users.
+
+    So is `unseen`: why a file of requirements may not name the package though it is there.
+    """
 
     id: str
     kind: Kind
     package: str
     because: str
     evidence: str
+    unseen: str | None
     clauses: tuple[Clause, ...]
 
 
@@ -148,7 +152,7 @@ _ASKED: Final = (*_BOUNDS, "required", "forbidden", "library", "build")
 
 
 def _rule(scope: Scope) -> Rule:
-    scope.know("id", "kind", "package", "because", "evidence", *_EVIDENCE, "bounds")
+    scope.know("id", "kind", "package", "because", "evidence", "unseen", *_EVIDENCE, "bounds")
     if not scope.values.get("bounds"):
         scope.complain("bounds", "is missing", expected="at least one row")
     package, clauses = _needed(scope, "package", _NAME), tuple(_clause(each) for each in scope.each("bounds"))
@@ -162,6 +166,7 @@ def _rule(scope: Scope) -> Rule:
         package=package,
         because=_needed(scope, "because", _TEXT),
         evidence=_needed(scope, "evidence", _TEXT),
+        unseen=scope.text("unseen", _TEXT),
         source=_needed(scope, "source", _TEXT),
         date=_needed(scope, "date", _DATE),
         status=_word(scope, "status", _STATUSES),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from packaging.version import Version
@@ -14,7 +14,20 @@ from envlock.conflict_rules import BACKEND, FILE, PYTHON, Bounds, Clause, Rule, 
 from envlock.facts import Facts
 from envlock.model import Given, Violation
 
-__all__ = ["FILE", "Given", "Rules", "Stack", "Violation", "built_for", "parse", "used_digest", "violations"]
+__all__ = [
+    "FILE",
+    "PYTHON",
+    "Given",
+    "Rules",
+    "Stack",
+    "Violation",
+    "built_for",
+    "fitting",
+    "parse",
+    "told",
+    "used_digest",
+    "violations",
+]
 
 
 # ---- what is judged -----------------------------------------------------------------------------------------------
@@ -56,17 +69,39 @@ def used_digest(stacks: Iterable[Stack], rules: Rules) -> str:
     return hashlib.sha256("\n".join(sorted(asked)).encode()).hexdigest()
 
 
+def told(row: Violation) -> str:
+    """Return in words what breaks a rule: the package, and what it is beside."""
+    beside = ", ".join(f"{one.name} {one.have}" for one in row.beside)
+    return f"{row.package} {row.have or 'is missing'}" + (f" beside {beside}" if beside else "")
+
+
+def fitting(row: Violation) -> str:
+    """Return in words what would break no rule: each bound once, and the nearest release where they do not name it."""
+    bounds = dict.fromkeys(filter(None, (row.floor, row.ceiling, row.holes)))
+    if not bounds:
+        return f"no {row.package}" if row.have else f"any {row.package}"
+    wanted = f"{row.package} {', '.join(bounds)}"
+    if row.nearest is None or row.nearest[0] in "<>" or f"=={row.nearest}" in {row.floor, (row.floor or "")[1:]}:
+        return wanted
+    first = row.floor == f">={Version(row.nearest).public}"
+    return f"{wanted} ({row.nearest} is the nearest{'' if first else ' that breaks no rule'})"
+
+
 # ---- judging ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
-    """A clause that applies to a set; without bounds the package, which is there, must not be."""
+    """A clause that applies to a set; without bounds the package, which is there, must not be.
+
+    `backend` is the one that a build is asked for, None where the rule is about releases.
+    """
 
     rule: Rule
     beside: tuple[Given, ...]
     bounds: Bounds | None
     have: str | None
+    backend: str | None
 
     @property
     def broken(self) -> bool:
@@ -85,7 +120,8 @@ def _asks(stack: Stack, rules: Rules, package: str | None = None) -> Iterator[_A
             if given is not None:
                 beside = tuple(one for one in given if one.name != rule.package)
                 bounds = None if clause.forbidden else _bounds(rule.package, clause, stack, backend, rules.facts)
-                yield _Ask(rule=rule, beside=beside, bounds=bounds, have=have)
+                built = backend if clause.build == BACKEND else None
+                yield _Ask(rule=rule, beside=beside, bounds=bounds, have=have, backend=built)
 
 
 def _given(clause: Clause, stack: Stack, backend: str | None) -> tuple[Given, ...] | None:
@@ -119,31 +155,60 @@ def _bounds(package: str, clause: Clause, stack: Stack, backend: str | None, kno
 def _with_library(backend: str, known: Facts) -> Bounds:
     """Return which bitsandbytes has a library for a backend; of a release that is not known its neighbours tell."""
     rows = sorted(known.bitsandbytes, key=lambda row: Version(row.bitsandbytes))
-    fits = [place for place, row in enumerate(rows) if known.loaded(row, backend) is not None]
-    if not fits:
-        return Bounds(floor=f">{rows[-1].bitsandbytes}" if rows else None)
-    first, last = fits[0], fits[-1]
-    holes = [f"!={rows[place].bitsandbytes}" for place in range(first, last) if place not in fits]
+    fits = {row.bitsandbytes for row in rows if known.loaded(row, backend) is not None}
+    return _among([row.bitsandbytes for row in rows], fits)
+
+
+def _among(releases: Sequence[str], fits: Collection[str]) -> Bounds:
+    """Return the bounds that leave some of all releases, in order; where none fits, one after the last may."""
+    places = [place for place, release in enumerate(releases) if release in fits]
+    if not places:
+        return Bounds(floor=f">{releases[-1]}" if releases else None)
+    first, last = places[0], places[-1]
+    holes = [f"!={releases[place]}" for place in range(first, last) if place not in places]
     return Bounds(
-        floor=f">={rows[first].bitsandbytes}" if first else None,
-        ceiling=f"<={rows[last].bitsandbytes}" if rows[last] is not rows[-1] else None,
+        floor=f">={releases[first]}" if first else None,
+        ceiling=f"<={releases[last]}" if last < len(releases) - 1 else None,
         holes=",".join(holes) or None,
     )
 
 
 def _built_alike(package: str, model: str, stack: Stack, backend: str | None, known: Facts) -> Bounds:
-    """Return the exact version that is built as it should be; no bounds where the one that is there is, or may be."""
+    """Return what is built as it should be; no bounds where the version that is there is, or may be."""
     have = Version(stack.packages[package])
     if model == BACKEND:
-        wanted, found = backend, _built_for(have, known)
-        if found is None or (wanted == "cpu" and have.local is None):  # PyPI's builds compute on a CPU too
-            return Bounds()
-    else:
-        wanted, found = Version(stack.packages[model]).local, have.local
-    if found == wanted:
-        return Bounds()
-    exact = f"==={have.public}+{wanted}" if wanted else f"==={have.public}"
+        return _for_backend(have, backend, known) if backend else Bounds()
+    wanted = Version(stack.packages[model]).local
+    return Bounds() if have.local == wanted else _exactly(have, wanted)
+
+
+def _for_backend(have: Version, backend: str, known: Facts) -> Bounds:
+    """Return the build of that torch for a backend; where it has none, the releases that have one."""
+    if _built_for(have, known) in {None, backend} or (backend == "cpu" and have.local is None):
+        return Bounds()  # PyPI's builds compute on a CPU too
+    row = known.torch(have.public)
+    if row is None or _is_built(row.torch, backend, known):
+        return _exactly(have, backend)
+    return _among(_torches(known), {Version(build).public for build in _builds(have, backend, known)})
+
+
+def _exactly(have: Version, local: str | None) -> Bounds:
+    exact = f"==={have.public}+{local}" if local else f"==={have.public}"
     return Bounds(floor=exact, ceiling=exact)
+
+
+def _torches(known: Facts) -> list[str]:
+    return sorted((row.torch for row in known.torch_pypi), key=Version)
+
+
+def _is_built(release: str, backend: str, known: Facts) -> bool:
+    return backend == "cpu" or known.torch_sm(release, backend) is not None
+
+
+def _builds(have: Version, backend: str, known: Facts) -> list[str]:
+    """Return the torch builds for a backend: PyPI's own in place of one of those, where it has any."""
+    own = [row.torch for row in known.torch_pypi if row.cuda == backend and have.local is None]
+    return own or [f"{release}+{backend}" for release in _torches(known) if _is_built(release, backend, known)]
 
 
 def built_for(stack: Stack, known: Facts) -> str | None:
@@ -176,16 +241,25 @@ def _violation(ask: _Ask, stack: Stack, rules: Rules) -> Violation:
 
 
 def _nearest(ask: _Ask, bounds: Bounds, stack: Stack, rules: Rules) -> str | None:
-    package = ask.rule.package
-    known = rules.releases.get(package)
-    if not known or ask.have is None or (bounds.floor or "").startswith("==="):
+    package, known = ask.rule.package, rules.releases.get(ask.rule.package)
+    if not known or ask.have is None:
         return bounds.nearest(ask.have)
     have = Version(ask.have)
-    above = [one for one in known if Version(one) > have]
-    below = [one for one in reversed(known) if Version(one) < have]
-    build = f"+{have.local}" if have.local else ""
-    for release in (*above, *below):
-        packages = {**stack.packages, package: release + build}
+    if (bounds.floor or "").startswith("===") and have.public in known:
+        return bounds.nearest(ask.have)
+    builds = _builds(have, ask.backend, rules.facts) if ask.backend else _alike(package, have, known, rules.facts)
+    above = sorted((one for one in builds if Version(one) > have), key=Version)
+    below = sorted((one for one in builds if Version(one) < have), key=Version, reverse=True)
+    for version in (*above, *below):
+        packages = {**stack.packages, package: version}
         if not any(other.broken for other in _asks(replace(stack, packages=packages), rules, package)):
-            return release
+            return version if ask.backend else Version(version).public
     return None
+
+
+def _alike(package: str, have: Version, releases: Iterable[str], known: Facts) -> list[str]:
+    """Return the releases in the same build, without those of torch that are not made in it."""
+    if have.local is None:
+        return list(releases)
+    made = [one for one in releases if package != "torch" or _is_built(one, have.local, known)]
+    return [f"{one}+{have.local}" for one in made]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envlock import conflicts
 from envlock.model import Checked, Violation
 from envlock.report import plan
 from envlock.report.canvas import MARKS, Canvas
@@ -30,13 +31,9 @@ def draw(canvas: Canvas, answer: Checked, *, verbose: bool) -> None:
 
 
 def _violation(canvas: Canvas, row: Violation, *, verbose: bool) -> None:
-    beside = ", ".join(f"{one.name} {one.have}" for one in row.beside)
-    have = f"{row.package} {row.have or 'is missing'}" + (f" beside {beside}" if beside else "")
-    canvas.line(MARKS["fail"], f" {have}", (f"  [{row.rule}]", "dim"))
+    canvas.line(MARKS["fail"], f" {conflicts.told(row)}", (f"  [{row.rule}]", "dim"))
     canvas.line(row.because, indent=2)
-    bounds = ", ".join(filter(None, [row.floor, row.ceiling, row.holes]))
-    fits = f"{row.package} {bounds}" if bounds else f"no {row.package}" if row.have else f"any {row.package}"
-    canvas.line(f"fits: {fits}" + (f" ({row.nearest} is the nearest)" if row.nearest else ""), indent=2)
+    canvas.line(f"fits: {conflicts.fitting(row)}", indent=2)
     if verbose:
         canvas.line((row.evidence, "dim"), indent=2)
 

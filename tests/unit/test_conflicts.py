@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from envlock import conflicts, facts, lock, profile, store
-from envlock.conflict_rules import Bounds
+from envlock.conflict_rules import Bounds, Clause, Rule
 from envlock.conflicts import Given, Stack, Violation
 from envlock.errors import EnvlockError
 
@@ -26,6 +26,10 @@ def stack(*said: str) -> Stack:
     python, backend = named.pop("python", "3.10"), named.pop("backend", None)
     families = tuple(value for name, value in pairs if name == "family")
     return Stack(packages=named, python=python, backend=backend, families=families)
+
+
+def stack_of(said: tuple[str, ...]) -> Stack:
+    return stack(*said)
 
 
 def broken(*said: str, rules: conflicts.Rules = RULES) -> dict[str, Violation]:
@@ -108,24 +112,58 @@ def test_each_release_of_a_pair_takes_its_own_other_only(rule: str) -> None:
             assert (found.have, found.floor, found.ceiling) == (version, f"=={wanted}", f"=={wanted}")
 
 
-def test_every_bound_of_the_file_is_tried() -> None:
-    tried = {(row.rule, row.bounds) for row in BOUNDED}
-    tried |= {(rule, f"=={wanted}") for rule, (_, _, pairs) in PAIRS.items() for wanted in pairs.values()}
-    asked = {(rule.id, bounds(clause.bounds)) for rule in RULES.rules for clause in rule.clauses}
-    assert {one for one in asked if one[1]} <= tried
-    special = {"bitsandbytes-kernels", "bitsandbytes-scipy", "undeclared-setuptools"}
-    assert {rule.id for rule in RULES.rules} == {rule for rule, _ in tried} | special
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
+# What must be there, or must not: beside each of these sets, without the package, or with it.
+MISSING: dict[str, list[tuple[str, ...]]] = {
+    "undeclared-setuptools": [
         ("triton 3.1.0",),
         ("triton 2.1.0", "backend cpu"),
-        ("bitsandbytes 0.41.0", "backend cu118"),
-        ("bitsandbytes 0.45.0", "torch 2.5.1+cu121"),
+        ("bitsandbytes 0.41.0", "torch 2.1.2+cu118"),
+        ("bitsandbytes 0.45.0", "torch 2.5.1", "backend cu124"),
     ],
-)
+    "bitsandbytes-scipy": [("bitsandbytes 0.41.0",), ("bitsandbytes 0.41.3.post2",)],
+}
+TOO_MANY: dict[str, list[tuple[str, ...]]] = {
+    "bitsandbytes-kernels": [("bitsandbytes 0.50.0", "kernels 0.9.0"), ("bitsandbytes 0.50.2", "kernels 0.9.0")]
+}
+
+
+def breaking() -> dict[str, list[tuple[str, ...]]]:
+    """Every set of this file that breaks a rule, by the rule."""
+    found = {rule: list(sets) for rule, sets in (MISSING | TOO_MANY).items()}
+    for row in BOUNDED:
+        found.setdefault(row.rule, []).extend(tuple(said) for _, said in row.sets(row.unfit))
+    for rule, (package, other, pairs) in PAIRS.items():
+        each = [(f"{package} {release}", f"{other} 1.0", "backend cu128") for release in pairs]
+        found.setdefault(rule, []).extend(each)
+    return found
+
+
+def test_every_clause_of_the_file_is_tried() -> None:
+    tried = breaking()
+    assert tried.keys() == {rule.id for rule in RULES.rules}
+    untried = [
+        (rule.id, clause) for rule in RULES.rules for clause in rule.clauses if not is_missed(rule, clause, tried)
+    ]
+    assert untried == []
+
+
+def test_a_clause_with_the_bounds_of_another_is_not_taken_for_tried() -> None:
+    (rule,) = [one for one in RULES.rules if one.id == "torch-numpy"]
+    (clause,) = rule.clauses
+    added = replace(clause, when={"torch": "<2.3", "scipy": ">=1"})
+    doubled = replace(rule, clauses=(clause, added))
+    assert is_missed(doubled, added, breaking()) is False
+
+
+def is_missed(rule: Rule, clause: Clause, tried: dict[str, list[tuple[str, ...]]]) -> bool:
+    """Whether some set breaks no rule, or another bound of it, once that clause is gone."""
+    whole = replace(RULES, rules=(rule,))
+    rest = replace(RULES, rules=(replace(rule, clauses=tuple(one for one in rule.clauses if one is not clause)),))
+    sets = map(stack_of, tried[rule.id])
+    return any(conflicts.violations(one, whole) != conflicts.violations(one, rest) for one in sets)
+
+
+@pytest.mark.parametrize("said", MISSING["undeclared-setuptools"])
 def test_a_package_that_is_imported_undeclared_must_be_there(said: tuple[str, ...]) -> None:
     found = broken(*said)["undeclared-setuptools"]
     assert (found.package, found.have, bounds(found), found.nearest) == ("setuptools", None, "", None)
@@ -136,9 +174,10 @@ def test_a_package_that_is_imported_undeclared_must_be_there(said: tuple[str, ..
     "said",
     [
         ("triton 3.2.0",),
-        ("bitsandbytes 0.45.1", "backend cu118"),
-        ("bitsandbytes 0.40.2", "backend cu118"),
+        ("bitsandbytes 0.45.1", "torch 2.5.1+cu118"),
+        ("bitsandbytes 0.40.2", "torch 2.5.1+cu118"),
         ("bitsandbytes 0.45.0", "torch 2.5.1+cpu"),
+        ("bitsandbytes 0.43.1", "torch 2.6.0", "triton 3.2.0"),
     ],
 )
 def test_where_nothing_imports_it_it_may_be_missing(said: tuple[str, ...]) -> None:
@@ -231,6 +270,15 @@ def test_the_same_bounds_are_told_once_and_others_apart() -> None:
         # another build of the same release
         ("backend cu118, torch 2.4.1+cu121", "torch-backend", "2.4.1+cu118"),
         ("torch 2.4.1, torchvision 0.19.1+cpu", "torchvision-build", "0.19.1"),
+        # of a release without that build the next one that has it: PyPI's own in place of PyPI's
+        ("backend cu128, torch 2.6.0+cu124", "torch-backend", "2.7.0+cu128"),
+        ("backend cu128, torch 2.6.0", "torch-backend", "2.8.0"),
+        ("backend cu118, torch 2.7.0", "torch-backend", "2.6.0+cu118"),
+        ("backend cu118, torch 2.99.0+cu121", "torch-backend", "2.6.0+cu118"),
+        ("backend cu92, torch 2.6.0", "torch-backend", None),
+        ("backend cu128, torch 2.6.0+cu124, torchvision 0.21.0", "torch-backend", None),
+        # no build that was never made
+        ("torch 2.8.0+cu128, xformers 0.0.28", "xformers-torch", None),
         ("torchaudio 2.4.1, torch 2.4.0", "torchaudio-torch", "2.4.1"),
         # releases that are not known: the bound, which is a version if it lies inside
         ("torch 2.1.2, numpy 2.2.6", "torch-numpy", "<2"),
@@ -243,6 +291,27 @@ def test_the_same_bounds_are_told_once_and_others_apart() -> None:
 )
 def test_the_nearest_version_that_fits(said: str, rule: str, nearest: str | None) -> None:
     assert broken(*said.split(", "))[rule].nearest == nearest
+
+
+@pytest.mark.parametrize(
+    ("said", "rule", "told"),
+    [
+        ("torch 2.2.0, numpy 2.0.0", "torch-numpy", "numpy <2"),
+        ("torch 2.6.0, triton 3.1.0", "torch-triton", "triton ==3.2.0"),
+        ("torch 2.8.0+cu128, torchvision 0.23.0", "torchvision-build", "torchvision ===0.23.0+cu128"),
+        ("backend cu128, torch 2.6.0", "torch-backend", "torch >=2.8.0, <=2.10.0 (2.8.0 is the nearest)"),
+        ("peft 0.15.0, accelerate 0.27.2", "peft-accelerate", "accelerate >=0.32.0 (0.32.0 is the nearest)"),
+        (
+            "torch 2.6.0, bitsandbytes 0.43.0",
+            "bitsandbytes-cuda-library",
+            "bitsandbytes >=0.43.1 (0.45.1 is the nearest that breaks no rule)",
+        ),
+        ("triton 3.1.0", "undeclared-setuptools", "any setuptools"),
+        ("bitsandbytes 0.50.0, kernels 0.9.0", "bitsandbytes-kernels", "no kernels"),
+    ],
+)
+def test_what_would_fit_is_said_once(said: str, rule: str, told: str) -> None:
+    assert conflicts.fitting(broken(*said.split(", "))[rule]) == told
 
 
 def test_of_a_package_in_a_hole_whose_releases_are_not_known_no_version_is_made_up() -> None:
