@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from envlock import conflicts, store
+from packaging.version import Version
+
+from envlock import conflicts, request, store
 from envlock.app.world import World
 from envlock.conflicts import Rules, Stack, Violation
 from envlock.errors import Misuse, Problem, Refused
 from envlock.facts import Facts
 from envlock.model import Caution, LockedVariant, Profile
+from envlock.profile import PINNED
 
 __all__ = ["Waivers", "digest", "judge", "require_known", "rules"]
 
@@ -39,8 +42,10 @@ def judge(
 ) -> Waivers:
     """Return the waivers that these variants need: of those there were, and of the rules to `allow` now, with a word.
 
-    Raise `Refused` (`conflict`) with every violation that is not waived.
+    Raise `Refused`: `torch-not-named` where only another package asks for torch, so that its build is anybody's guess;
+    `conflict` with every violation that is not waived.
     """
+    _require_torch_named(wanted, variants)
     broken = [(one.variant.name, row) for one in variants for row in conflicts.violations(_stack(wanted, one), ruled)]
     needed: dict[str, list[str]] = {}
     refused: dict[Violation, list[str]] = {}
@@ -75,28 +80,87 @@ def _stack(wanted: Profile, locked: LockedVariant) -> Stack:
     )
 
 
+def _require_torch_named(wanted: Profile, variants: Sequence[LockedVariant]) -> None:
+    """Refuse a torch that the profile does not name: it is the default index's newest, for whatever CUDA."""
+    found = [
+        (one, package)
+        for one in variants
+        for package in one.packages
+        if package.name == "torch" and not request.names(request.spec_of(wanted, one.variant.backend), "torch")
+    ]
+    if not found:
+        return
+    rows = tuple(
+        Problem(
+            file=wanted.file,
+            key=one.variant.name,
+            message=f"{', '.join(package.why)} asks for torch, and {package.version} came from the default index,"
+            f" whether or not it is a build for `{one.variant.backend}`",
+            expected=f'`"torch=={Version(package.version).public}"`, or another version, in `requires`',
+        )
+        for one, package in found
+    )
+    raise Refused(
+        f"`{wanted.name}` does not name the torch that it takes, and its lock stays as it was",
+        code="torch-not-named",
+        problems=rows,
+        hint=f"envlock lock {wanted.name}",
+    )
+
+
 def _conflict(wanted: Profile, refused: Mapping[Violation, Sequence[str]]) -> Refused:
     rows = tuple(
-        Problem(key=", ".join(names), message=f"{_said(row)}; {row.evidence}", expected=_expected(row))
+        Problem(
+            key=", ".join(names), message=f"{_said(row)}; {row.evidence}", expected=conflicts.fitting(row) + _how(row)
+        )
         for row, names in refused.items()
     )
     named = ", ".join(sorted({row.rule for row in refused}))
     allowed = " ".join(f"--allow {rule}" for rule in sorted({row.rule for row in refused}))
+    waive = f"envlock lock {wanted.name} {allowed}"
+    cures = ", ".join(f'"{requirement}"' for requirement in _cures(refused))
     return Refused(
         f"what `{wanted.name}` resolves to breaks in use, and its lock stays as it was: {named}",
         code="conflict",
         problems=rows,
-        hint=f"envlock lock {wanted.name} {allowed}",
+        hint=f"say {cures} in `requires` of {wanted.file}; to lock it as it is: {waive}" if cures else waive,
     )
 
 
 def _said(row: Violation) -> str:
-    beside = ", ".join(f"{one.name} {one.have}" for one in row.beside)
-    have = f"{row.package} {row.have or 'is missing'}" + (f" beside {beside}" if beside else "")
-    return f"{have}: {row.because} [{row.rule}]"
+    return f"{conflicts.told(row)}: {row.because} [{row.rule}]"
 
 
-def _expected(row: Violation) -> str:
-    bounds = ", ".join(filter(None, [row.floor, row.ceiling, row.holes]))
-    wanted = f"{row.package} {bounds}" if bounds else f"no {row.package}" if row.have else f"a {row.package}"
-    return wanted + (f" ({row.nearest} is the nearest)" if row.nearest else "")
+def _how(row: Violation) -> str:
+    """Return how to come by another build of the same release, which no requirement can ask for."""
+    if row.package == "torch" and row.have and row.nearest and _same_release(row.nearest, row.have):
+        return ", which is on the index of the backend: it can have no `pypi-python`"
+    return ""
+
+
+def _cures(broken: Iterable[Violation]) -> list[str]:
+    """Return the requirements of a profile with which these rules would hold, one a package."""
+    asked: dict[str, dict[str, None]] = {}
+    for row in broken:
+        if row.package != conflicts.PYTHON and (specifiers := _specifiers(row)) is not None:
+            asked.setdefault(row.package, {}).update(dict.fromkeys(specifiers))
+    return [f"{package}{','.join(specifiers)}" for package, specifiers in asked.items()]
+
+
+def _specifiers(row: Violation) -> list[str] | None:
+    """Return what to ask of the package, None where it must go, or where no requirement asks for what is missing."""
+    bounds = list(dict.fromkeys(filter(None, (row.floor, row.ceiling, row.holes))))
+    exact = len(bounds) == 1 and bounds[0].startswith("==")
+    if not bounds:
+        return [] if row.have is None else None
+    if not exact and row.package not in PINNED:
+        return bounds
+    # A profile names releases, and for some packages one: the build is the backend's to say.
+    version = row.nearest if row.package in PINNED else bounds[0].lstrip("=")
+    if version is None or (row.package in PINNED and row.have and _same_release(version, row.have)):
+        return None
+    return [f"=={Version(version).public}"]
+
+
+def _same_release(one: str, other: str) -> bool:
+    return Version(one).public == Version(other).public
