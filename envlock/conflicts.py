@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from envlock.conflict_rules import BACKEND, FILE, PYTHON, Bounds, Clause, Rule, Rules, parse, within
 from envlock.facts import Facts
-from envlock.model import Given, Violation
+from envlock.judgement import Given, Violation
 
 __all__ = [
     "FILE",
@@ -21,8 +21,11 @@ __all__ = [
     "Rules",
     "Stack",
     "Violation",
+    "as_indexed",
+    "backends",
     "built_for",
     "fitting",
+    "judged",
     "parse",
     "told",
     "used_digest",
@@ -57,6 +60,11 @@ def violations(stack: Stack, rules: Rules) -> tuple[Violation, ...]:
         if ask.broken:
             broken.setdefault((ask.rule.id, ask.bounds), ask)
     return tuple(_violation(ask, stack, rules) for ask in broken.values())
+
+
+def judged(stack: Stack, rules: Rules) -> int:
+    """Return how many rules say something of this set."""
+    return len({ask.rule.id for ask in _asks(stack, rules)})
 
 
 def used_digest(stacks: Iterable[Stack], rules: Rules) -> str:
@@ -209,6 +217,31 @@ def _builds(have: Version, backend: str, known: Facts) -> list[str]:
     """Return the torch builds for a backend: PyPI's own in place of one of those, where it has any."""
     own = [row.torch for row in known.torch_pypi if row.cuda == backend and have.local is None]
     return own or [f"{release}+{backend}" for release in _torches(known) if _is_built(release, backend, known)]
+
+
+def backends(addresses: Iterable[str], known: Facts) -> tuple[str, ...]:
+    """Return the backends whose own indexes these are, by the last part of each path, as mirrors keep it."""
+    parts = (re.split(r"[?#]", address)[0].rstrip("/").rpartition("/")[2] for address in addresses)
+    return tuple(dict.fromkeys(part for part in parts if known.torch_source(part)))
+
+
+def as_indexed(packages: Mapping[str, str], addresses: Iterable[str], known: Facts) -> Mapping[str, str]:
+    """Return the packages as pip takes them from such indexes: torch's family in the build of one that has that torch.
+
+    Of several builds pip takes the one whose local version is the highest. Without such an index nothing changes.
+    """
+    torch, named = packages.get("torch"), backends(addresses, known)
+    if torch is None or not named:
+        return packages
+    public, local = Version(torch).public, Version(torch).local
+    made = [one for one in named if local in {None, one} and known.torch(public) and _is_built(public, one, known)]
+    backend = local if local in named else max(made, key=lambda one: Version(f"0+{one}"), default=None)
+    source = known.torch_source(backend) if backend else None
+    family = source.packages if source else ()
+    return {
+        name: f"{version}+{backend}" if name in family and Version(version).local is None else version
+        for name, version in packages.items()
+    }
 
 
 def built_for(stack: Stack, known: Facts) -> str | None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from envlock.errors import EnvlockError
+from envlock.judgement import Violation
 
 Source: TypeAlias = Literal["index", "pypi"]
 Policy: TypeAlias = Literal["minor-version", "strict"]
@@ -255,39 +256,6 @@ class Change:
     now: str | None
 
 
-# ---- the rules ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A condition that is met: of a package, of `python`, `backend` or `family`, what there is and what meets it."""
-
-    name: str
-    have: str
-    when: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """A package that breaks a rule. `have` is None where it is missing, all bounds where it must not be there.
-
-    `beside` is why the rule applies; `because` says so to a user. `nearest` is the next release, newer or else older,
-    that breaks no rule about this package while all else stays. Where its releases are not known it is the bound. It is
-    None where none fits, or where any does: of a package that is missing.
-    """
-
-    rule: str
-    package: str
-    have: str | None
-    floor: str | None
-    ceiling: str | None
-    holes: str | None
-    nearest: str | None
-    beside: tuple[Given, ...]
-    because: str
-    evidence: str
-
-
 # ---- the proof ------------------------------------------------------------------------------------------------
 
 
@@ -423,7 +391,9 @@ class Installed:
 class Checked:
     """`envlock check`: `left_open` are the requirements without a version, which were not judged.
 
-    `backend` is what torch was built for; without one there is no `decision` on machines.
+    Nor were the options in `unjudged`, which may change what is installed. `backend` is what torch was built for;
+    without one there is no `decision` on machines, and `unanswered` says why where that was asked, or all there was to
+    ask. `rules` are those that say something of what is pinned.
     """
 
     file: str
@@ -431,8 +401,12 @@ class Checked:
     packages: int
     left_open: tuple[str, ...]
     backend: str | None
+    rules: int
     violations: tuple[Violation, ...]
     decision: Decision | None
+    unjudged: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    unanswered: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from envlock.config import Section
 from envlock.errors import Misuse, Problem, WorldFailed
 
 __all__ = [
+    "STDIN",
     "config_table",
     "content",
     "facts_texts",
@@ -26,6 +27,9 @@ __all__ = [
     "shown",
     "typed",
 ]
+
+STDIN: Final = "<stdin>"
+"""How the standard input is shown where a file would be."""
 
 LARGEST: Final = 1 << 25  # bytes: no text that is read here comes near, and /dev/zero never ends
 PACKAGE: Final = Path(__file__).resolve().parent

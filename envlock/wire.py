@@ -128,10 +128,12 @@ def _checked(answer: Checked) -> dict[str, Any]:
         "backend": answer.backend,
         "packages": answer.packages,
         "left_open": list(answer.left_open),
+        "unjudged": list(answer.unjudged),
+        "rules": answer.rules,
         "violations": [dataclasses.asdict(row) for row in answer.violations],
         "fits": None if decision is None else decision.backend is not None,
         "refused": [_refusal(row) for row in decision.refused] if decision else [],
-        "warnings": [_caution(row) for row in decision.warnings] if decision else [],
+        "warnings": [_caution(row) for row in (*(decision.warnings if decision else ()), *answer.warnings)],
     }
 
 

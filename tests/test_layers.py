@@ -19,7 +19,7 @@ PACKAGE = ROOT / "envlock"
 # From the bottom up. A module may import from its own rung, if no cycle comes of it, and from those below.
 LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("leaf", ("envlock", "envlock.errors")),
-    ("types", ("envlock.model", "envlock.config")),
+    ("types", ("envlock.model", "envlock.config", "envlock.judgement")),
     (
         "pure",
         (

@@ -18,7 +18,7 @@ EXAMPLE = "envlock check requirements.txt --driver 535.104.05 --gpu 8.6"
 
 def options(parser: Parser) -> None:
     """Declare the file, its Python, and the machine."""
-    parser.positional("file", metavar="FILE", text="a requirements file, or what `pip freeze` printed")
+    parser.positional("file", metavar="FILE", text="a requirements file, or what `pip freeze` printed; `-` reads stdin")
     parser.option(
         "--python", text="the Python it is for: 3.10, 3.11, ... (default: the one envlock runs on)", metavar="VERSION"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from envlock.errors import EnvlockError, Refused, WorldFailed, unreachable
+from envlock import store
+from envlock.errors import EnvlockError, Misuse, Refused, WorldFailed, unreachable
 from envlock.model import Answer, Checked, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
 
 __all__ = ["judge"]
@@ -43,13 +44,19 @@ def _planned(answer: Planned) -> EnvlockError | None:
 
 
 def _checked(answer: Checked) -> EnvlockError | None:
-    again = f"envlock check {shlex.quote(answer.file)} -v"
+    file = shlex.quote(answer.file)
+    again = f"envlock check {file} -v" if answer.file != store.STDIN else "envlock check --help"
     if answer.violations:
         rules = ", ".join(dict.fromkeys(row.rule for row in answer.violations))
         return Refused(f"what `{answer.file}` pins breaks in use: {rules}", code="conflict", hint=again)
     if answer.decision is not None and answer.decision.backend is None:
         message = f"what `{answer.file}` pins does not run on this machine"
         return Refused(message, code="no-compatible-backend", hint=again)
+    if not answer.packages:
+        message = f"nothing of `{answer.file}` can be judged: it pins no version"
+        return Misuse(message, code="nothing-pinned", hint="pip freeze | envlock check -")
+    if answer.unanswered:
+        return Misuse(answer.unanswered, code="machine-not-judged", hint="envlock check --help")
     return None
 
 

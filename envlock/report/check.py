@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envlock import conflicts
-from envlock.model import Checked, Violation
+from envlock.judgement import Violation
+from envlock.model import Checked
 from envlock.report import plan
 from envlock.report.canvas import MARKS, Canvas
 
 __all__ = ["draw"]
 
 _NAMED = 5  # requirements without a version, before they are only counted
+# Warnings with which nothing refuses a machine, and something that it would have to pass was not known.
+_DOUBTS = {"build-unknown", "driver-floor-unknown", "glibc-unknown", "gpu-unknown", "no-visible-gpu"}
 
 
 def draw(canvas: Canvas, answer: Checked, *, verbose: bool) -> None:
@@ -21,11 +24,15 @@ def draw(canvas: Canvas, answer: Checked, *, verbose: bool) -> None:
     canvas.line((answer.file, "bold"), f"  {count} for Python {answer.python}{torch}")
     if answer.left_open:
         canvas.line((f"not judged, since no version is pinned: {_few(answer.left_open)}", "yellow"), indent=2)
+    if answer.unjudged:
+        canvas.line((f"not judged: {_few(answer.unjudged)}", "yellow"), indent=2)
     for row in answer.violations:
         canvas.gap()
         _violation(canvas, row, verbose=verbose)
     if answer.decision is not None:
-        plan.draw_decision(canvas, answer.decision, verbose=verbose)
+        plan.draw_decision(canvas, answer.decision, answer.warnings, verbose=verbose)
+    else:
+        plan.draw_warnings(canvas, answer.warnings)
     canvas.gap()
     canvas.line(_sentence(answer))
 
@@ -45,9 +52,17 @@ def _sentence(answer: Checked) -> tuple[str, str]:
         said.append("not for this machine")
     if said:
         return ("; ".join(said), "bold red")
-    cautions = answer.decision.warnings if answer.decision else ()
-    held = answer.decision is not None and all(caution.code != "no-driver" for caution in cautions)
-    return ("no rule broken" + (", and the machine can run it" if held else ""), "bold green")
+    if not answer.packages:
+        return ("nothing could be judged: no version is pinned", "bold yellow")
+    held = "no rule broken" if answer.rules else "no rule is about what is pinned"
+    if answer.unanswered:
+        return (f"{held}; {answer.unanswered}", "bold yellow")
+    if answer.decision is None:
+        return (held, "bold green")
+    codes = {caution.code for caution in answer.decision.warnings}
+    if codes & _DOUBTS:
+        return (f"{held}; that the machine can run it is not certain", "bold yellow")
+    return (held + ("" if "no-driver" in codes else ", and the machine can run it"), "bold green")
 
 
 def _few(lines: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from envlock import model
 from envlock.model import Decision, Plan, Planned, Refusal, Variant
 from envlock.report.canvas import MARKS, Canvas, Cell, Span, size
 
-__all__ = ["draw", "draw_decision"]
+__all__ = ["draw", "draw_decision", "draw_warnings"]
 
 RULES = ("driver", "gpu", "glibc", "python", "platform")
 # The rules whose need is a number that what is there must reach; what the others need is said with the refusal.
@@ -46,7 +46,7 @@ def draw_decision(canvas: Canvas, decision: Decision, warnings: Sequence[model.C
     canvas.gap()
     _table(canvas, decision)
     _refusals(canvas, decision, verbose=verbose)
-    _warnings(canvas, (*decision.warnings, *warnings))
+    draw_warnings(canvas, (*decision.warnings, *warnings))
 
 
 def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
@@ -99,6 +99,8 @@ def _cell(cells: Sequence[model.Cell], rule: str) -> Cell:
     if cell is None or cell.ok is None:
         return (("-", "dim"),)
     spans: list[Span] = [MARKS["pass" if cell.ok else "fail"]]
+    if rule == "gpu" and not cell.ok and not cell.have:
+        spans.append(" no library")  # that of a package: of a GPU that is not seen nothing else is asked
     if cell.have:
         spans.append(f" {_minors(cell.have) if rule == 'python' else cell.have}")
     if cell.need and cell.need[0].isdigit() and rule in FLOORS:
@@ -137,7 +139,8 @@ def _sentence(row: Refusal) -> str:
     )
 
 
-def _warnings(canvas: Canvas, cautions: Sequence[model.Caution]) -> None:
+def draw_warnings(canvas: Canvas, cautions: Sequence[model.Caution]) -> None:
+    """Draw the warnings, if there are any."""
     if not cautions:
         return
     canvas.gap()

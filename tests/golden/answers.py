@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envlock.errors import Problem, WorldFailed
+from envlock.judgement import Given, Violation
 from envlock.model import (
     Answer,
     BackendSpec,
@@ -19,7 +20,6 @@ from envlock.model import (
     Driver,
     Exported,
     Floors,
-    Given,
     Gpu,
     Held,
     HostFacts,
@@ -37,7 +37,6 @@ from envlock.model import (
     Side,
     Variant,
     Verified,
-    Violation,
 )
 
 __all__ = ["ANSWERS"]
@@ -428,6 +427,7 @@ CHECKED = Checked(
     packages=4,
     left_open=("transformers>=4.40", "datasets"),
     backend="cu124",
+    rules=7,
     violations=(
         Violation(
             rule="bitsandbytes-triton-ops",
@@ -455,12 +455,25 @@ CHECKED = Checked(
         ),
     ),
     decision=replace(REFUSED.plan.decision, warnings=()),
+    unjudged=("--no-binary torch",),
 )
+UNSEEN = Caution(code="package-unseen", message="setuptools is not named, so whether it is there cannot be told")
+DOUBTFUL = Caution(code="build-unknown", message="which GPUs torch 9.9 for cu121 was built for is not known")
+UNSAID = "torch 9.9 is not known: whether this machine can run it cannot be said"
 
 ANSWERS: dict[str, Answer] = {
     "check-no": CHECKED,
-    "check-yes": replace(CHECKED, left_open=(), violations=(), decision=CHOSEN.plan.decision),
-    "check-plain": replace(CHECKED, backend=None, left_open=(), violations=(), decision=None),
+    "check-yes": replace(
+        CHECKED, left_open=(), unjudged=(), violations=(), decision=CHOSEN.plan.decision, warnings=(UNSEEN,)
+    ),
+    "check-doubtful": replace(
+        CHECKED, left_open=(), violations=(), decision=replace(CHOSEN.plan.decision, warnings=(DOUBTFUL,))
+    ),
+    "check-plain": replace(CHECKED, backend=None, rules=0, left_open=(), unjudged=(), violations=(), decision=None),
+    "check-unanswered": replace(CHECKED, backend=None, violations=(), decision=None, unanswered=UNSAID),
+    "check-nothing": replace(
+        CHECKED, packages=0, backend=None, rules=0, violations=(), decision=None, warnings=(UNSEEN,)
+    ),
     "detect-workstation": WORKSTATION,
     "detect-reboot": REBOOT,
     "detect-no-gpu": NO_GPU,
