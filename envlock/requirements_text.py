@@ -13,6 +13,7 @@ from typing import Final, NoReturn, TypeAlias
 from packaging.markers import default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
 
 from envlock import document, lines
 from envlock.document import SHOWN, safe
@@ -210,7 +211,7 @@ _OPTIONS: Final = _options()
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield what pip takes for a line, and the number of its first: a backslash at an end goes on to the next."""
     whole, first = "", 0
-    for number, raw in enumerate([*text.splitlines(), ""], start=1):
+    for number, raw in enumerate([*text.removeprefix("\ufeff").splitlines(), ""], start=1):
         first = first or number
         if raw.rstrip().endswith("\\"):
             whole += raw.rstrip()[:-1]
@@ -230,10 +231,19 @@ def _requirement(line: str, python: str) -> tuple[str | None, str | None] | None
     if asked.marker and not asked.marker.evaluate(_machine(python)):
         return None
     name = str(canonicalize_name(asked.name))
-    exact = [one.version for one in asked.specifier if one.operator in {"==", "==="} and not one.version.endswith(".*")]
-    if exact:
-        return name, exact[0]
+    exact = [one.version for one in asked.specifier if one.operator in {"==", "==="}]
+    version = next(filter(_is_version, exact), None)
+    if version:
+        return name, version
     return name, _wheel(asked.url)[1] if asked.url else None
+
+
+def _is_version(text: str) -> bool:
+    """Return whether this is one version: `2.4.*` is none, nor is what `===` takes beyond PEP 440."""
+    try:
+        return bool(Version(text))
+    except InvalidVersion:
+        return False
 
 
 def _wheel(address: str) -> tuple[str | None, str | None]:

@@ -334,6 +334,47 @@ def test_without_a_known_release_no_library_is_asked_for() -> None:
     assert "bitsandbytes-cuda-library" not in broken("bitsandbytes 0.41.0", "backend cu128", rules=rules)
 
 
+# ---- what pip takes from the index of a backend -------------------------------------------------------------------
+
+FAMILY = {"torch": "2.6.0", "torchvision": "0.21.0", "numpy": "1.26.4"}
+CU118, CU126 = "https://index.example/whl/cu118", "https://index.example/whl/cu126/#x"
+
+
+@pytest.mark.parametrize(
+    ("torch", "addresses", "local"),
+    [
+        ("2.6.0", (CU118,), "cu118"),
+        ("2.6.0", (CU118, CU126), "cu126"),
+        ("2.6.0+cu118", (CU126, CU118), "cu118"),
+        ("2.6.0", ("https://index.example/whl/cpu?a=b",), "cpu"),
+        ("2.6.0+cu124", (CU118,), None),
+        ("2.7.0", (CU118,), None),
+        ("9.9", (CU126,), None),
+        ("2.6.0", ("https://index.example/simple", "wheels"), None),
+    ],
+)
+def test_the_family_of_torch_is_of_the_index(torch: str, addresses: tuple[str, ...], local: str | None) -> None:
+    build = f"+{local}" if local else ""
+    expected = {"torch": torch.partition("+")[0] + build, "torchvision": f"0.21.0{build}", "numpy": "1.26.4"}
+    found = conflicts.as_indexed({**FAMILY, "torch": torch}, addresses, FACTS)
+    assert found == expected | ({} if local else {"torch": torch})
+
+
+def test_without_torch_no_index_changes_anything() -> None:
+    assert conflicts.as_indexed({"torchvision": "0.21.0"}, (CU118,), FACTS) == {"torchvision": "0.21.0"}
+    assert conflicts.backends((CU118, CU118, CU126, "x"), FACTS) == ("cu118", "cu126")
+
+
+def test_a_violation_and_the_number_of_rules_in_words() -> None:
+    said = ("torch 2.2.0", "numpy 2.0.0")
+    assert conflicts.told(broken(*said)["torch-numpy"]) == "numpy 2.0.0 beside torch 2.2.0"
+    assert conflicts.told(broken("triton 3.1.0")["undeclared-setuptools"]) == (
+        "setuptools is missing beside triton 3.1.0"
+    )
+    assert conflicts.judged(stack(*said), RULES) == 2
+    assert conflicts.judged(stack("rich 13.7.1"), RULES) == 0
+
+
 # ---- what makes a lock stale --------------------------------------------------------------------------------------
 
 USED = [stack("torch 2.4.1", "numpy 2.0.0", "backend cu121"), stack("torch 2.2.2", "numpy 1.26.4", "backend cu121")]

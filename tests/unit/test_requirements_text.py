@@ -23,6 +23,7 @@ def parse(text: str, python: str = "3.10", **others: str) -> Requirements:
     ("line", "pins"),
     [
         ("torch==2.4.1", {"torch": "2.4.1"}),
+        ("\ufefftorch==2.4.1", {"torch": "2.4.1"}),
         ("Flash_Attn == 2.6.3  # fast", {"flash-attn": "2.6.3"}),
         ("torch===2.4.1+cu121", {"torch": "2.4.1+cu121"}),
         ("xtuner[deepspeed]==0.1.23", {"xtuner": "0.1.23"}),
@@ -52,6 +53,7 @@ def test_what_a_line_pins(line: str, pins: dict[str, str]) -> None:
         "transformers",
         "transformers>=4.40,<5",
         "transformers==4.40.*",
+        "transformers===main",
         "peft @ git+https://git.example/peft@main",
         "git+https://git.example/peft@main#egg=peft",
         "-e git+https://git.example/peft@main#egg=peft",
