@@ -99,11 +99,11 @@ class Scope:
             return None
         return value
 
-    def inner(self, key: str, *, required: bool = False) -> Scope | None:
+    def inner(self, key: str, *, required: bool = False, expected: str = "an object") -> Scope | None:
         """Return the object under a key."""
         if required and self.values.get(key) is None:
-            self.complain(key, "is missing", expected="an object")
-        value = self._typed(key, dict, "an object")
+            self.complain(key, "is missing", expected=expected)
+        value = self._typed(key, dict, expected)
         return None if value is None else replace(self, values=value, path=self.at(key))
 
     def each(self, key: str) -> tuple[Scope, ...]:

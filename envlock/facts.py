@@ -61,10 +61,14 @@ class Toolkit(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model(Row):
-    """A GPU's name, or several apart by ` / `, and its compute capability."""
+    """A GPU's name, or several apart by ` / `, and its compute capability.
+
+    `arch` is the only processor that it is built together with; None for a card that goes into any machine.
+    """
 
     gpu: str
     compute_capability: str
+    arch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,14 @@ class GpuDriver(Row):
 
     compute_capability: str
     linux: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBranch(Row):
+    """The last branch of Linux drivers that knows GPUs of some compute capabilities: 580 of `580.65.06`."""
+
+    compute_capability: tuple[str, ...]
+    branch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +158,7 @@ class Facts:
     toolkits: tuple[Toolkit, ...]
     models: tuple[Model, ...]
     gpu_drivers: tuple[GpuDriver, ...]
+    last_branches: tuple[LastBranch, ...]
     natives: tuple[Native, ...]
     torch_pypi: tuple[TorchPypi, ...]
     torch_index: tuple[TorchIndex, ...]
@@ -157,6 +170,17 @@ class Facts:
     def gpu_capabilities(self) -> Mapping[str, str]:
         """GPU names (several apart by ` / `) to compute capabilities."""
         return {row.gpu: row.compute_capability for row in self.models}
+
+    @property
+    def gpu_archs(self) -> Mapping[str, str]:
+        """GPU names, and compute capabilities all of whose GPUs are such, to the only processor they come with."""
+        named = {row.gpu: row.arch for row in self.models if row.arch}
+        anywhere = {row.compute_capability for row in self.models if not row.arch}
+        return named | {
+            row.compute_capability: row.arch
+            for row in self.models
+            if row.arch and row.compute_capability not in anywhere
+        }
 
     def driver_floor(self, backend: str, *, windows: bool) -> tuple[Family, str, bool] | None:
         """Return the row, the oldest driver and whether it is known of this very CUDA major.
@@ -188,6 +212,10 @@ class Facts:
         asked = capability(compute_capability)
         rows = [row for row in self.gpu_drivers if runs(capability(row.compute_capability), asked)]
         return max(rows, key=lambda row: capability(row.compute_capability), default=None)
+
+    def last_branch(self, compute_capability: str) -> LastBranch | None:
+        """Return the last branch of drivers that knows a GPU; None where none has dropped it."""
+        return next((row for row in self.last_branches if compute_capability in row.compute_capability), None)
 
     def torch(self, version: str) -> TorchPypi | None:
         """Return PyPI's build of that version."""
@@ -246,6 +274,7 @@ def parse(texts: Mapping[str, str]) -> Facts:
         toolkits=rows("drivers.toml", "toolkit", Toolkit),
         models=rows("gpus.toml", "model", Model),
         gpu_drivers=rows("gpus.toml", "driver", GpuDriver),
+        last_branches=rows("gpus.toml", "last", LastBranch),
         natives=rows("gpus.toml", "precision", Native),
         torch_pypi=rows("torch.toml", "pypi", TorchPypi),
         torch_index=rows("torch.toml", "index", TorchIndex),

@@ -1,8 +1,8 @@
 """Names of GPUs: which compute capability a name stands for, whichever way people and drivers write it.
 
-A table maps names to capabilities; a key may hold several names apart by ` / ` (`"A10 / A40 / RTX 30"`). A name
-whose last word is two digits is a series: `RTX 30` stands for 3050 to 3090 Ti. It does not stand for `RTX 3000`:
-workstation cards count in thousands, across generations.
+A table maps names to capabilities; a key may hold several names apart by ` / ` (`"A10 / A40 / RTX 3090"`). What may
+follow a name without another chip behind it (`Ti`, `80GB`, `SXM4`, `Laptop GPU`) is no part of it. `Quadro` is: an
+RTX 6000 is another card with it than without.
 """
 
 from __future__ import annotations
@@ -10,47 +10,62 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
-__all__ = ["canonical", "capability", "similar"]
+__all__ = ["canonical", "capability", "is_foreign", "meant", "similar"]
 
-MAKER = re.compile(r"^(nvidia|tesla|geforce|quadro)\s+")
+MAKER: Final = re.compile(r"^(nvidia|tesla|geforce|grid)\s+")
+FOREIGN: Final = re.compile(r"\b(amd|radeon|rx|instinct|mi[0-9]{2,3}[a-z]?|firepro|intel|arc|iris|apple)\b")
+FOLLOWS: Final = re.compile(
+    r"(?:[ -]+(?:[0-9]+ ?gb?|sxm[0-9]?|pcie|hbm[0-9]?e?|nvl[0-9]*|3e|mig [0-9]\S*|[0-9]+[qcab]"
+    r"|ti|super|d|n|ls|v[0-9]|lhr|active|laptop|mobile|max-q|with|design|gpu"
+    r"|generation|sff|server|workstation|collectors|edition|\(nvgpu\)))*"
+)
+SIMILAR: Final = 0.75  # as `difflib` counts it: from here on a name may have been misspelt
 
 
 def capability(name: str, table: Mapping[str, str]) -> str | None:
     """Return the compute capability of a GPU of that name; None where no entry, or several that differ, would fit."""
-    found = _match(name, table)
-    return found[1] if found else None
+    found = set(meant(name, table).values())
+    return found.pop() if len(found) == 1 else None
 
 
 def canonical(name: str, table: Mapping[str, str]) -> str:
-    """Return the name as given, or as the table writes it where only the letters' case differs."""
-    found = _match(name, table)
-    return found[0] if found and found[0].casefold() == name.strip().casefold() else name.strip()
+    """Return the name as the table writes it where that is one and nothing was added to it, else as it is given."""
+    found = list(meant(name, table))
+    return found[0] if len(found) == 1 and _bare(name) in _bare(found[0]) else name.strip()
+
+
+def meant(name: str, table: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the names in the table that this one may stand for, with their compute capabilities.
+
+    Those that it is, else the longest that it begins with, else those that it is a part of: `3090` is enough.
+    """
+    asked = _bare(name)
+    known = {each: (_bare(each), found) for each, found in _names(table)}
+    led = [bare for bare, _ in known.values() if asked.startswith(bare) and FOLLOWS.fullmatch(asked[len(bare) :])]
+    whole = max(led, key=len, default=None)
+    word = re.compile(rf"(?<![0-9a-z]){re.escape(asked)}(?![0-9a-z])")
+    telling = any(mark.isdigit() for mark in asked)
+    return {
+        each: found
+        for each, (bare, found) in known.items()
+        if (bare == whole if whole is not None else telling and word.search(bare))
+    }
 
 
 def similar(name: str, table: Mapping[str, str]) -> tuple[str, ...]:
     """Return up to three known names that look like this one, the nearest first."""
-    names = {known.casefold(): known for known, _ in _names(table)}
-    near = difflib.get_close_matches(_bare(name), list(names), n=3) or [
+    names = {_bare(known): known for known, _ in _names(table)}
+    near = difflib.get_close_matches(_bare(name), list(names), n=3, cutoff=SIMILAR) or [
         known for known in sorted(names) if _bare(name) and _bare(name) in known
     ]
     return tuple(names[known] for known in near[:3])
 
 
-def _match(name: str, table: Mapping[str, str]) -> tuple[str, str] | None:
-    asked = _bare(name)
-    if not asked:
-        return None
-    known = list(_names(table))
-    exact = [entry for entry in known if _bare(entry[0]) == asked]
-    within = [entry for entry in known if _stands_for(_bare(entry[0]), asked)]
-    longest = max((len(_bare(entry[0])) for entry in within), default=0)
-    nearest = [entry for entry in within if len(_bare(entry[0])) == longest]
-    part = [entry for entry in known if re.search(rf"(?<![0-9a-z]){re.escape(asked)}(?![0-9a-z])", _bare(entry[0]))]
-    for candidates in (exact, nearest, part):
-        if candidates:
-            return candidates[0] if len({found for _, found in candidates}) == 1 else None
-    return None
+def is_foreign(name: str) -> bool:
+    """Return whether the name is that of a GPU of another maker."""
+    return FOREIGN.search(name.casefold()) is not None
 
 
 def _names(table: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -65,8 +80,3 @@ def _bare(name: str) -> str:
     while (shorter := MAKER.sub("", bare)) != bare:
         bare = shorter
     return bare
-
-
-def _stands_for(known: str, asked: str) -> bool:
-    rest = r"(?!00)[0-9]{2}" if re.search(r"(^| )[0-9]{2}$", known) else ""
-    return re.search(rf"(?<![0-9a-z]){re.escape(known)}{rest}(?![0-9a-z])", asked) is not None

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any, Literal, NoReturn, cast
 
-from envlock import document, gpu_names
+from envlock import document, facts, gpu_names
 from envlock.document import Scope, Shape
 from envlock.errors import Misuse, Problem
 from envlock.model import Driver, Gpu, HostFacts
@@ -38,14 +39,19 @@ FACTS = (
 
 # A directory of a search path may be empty text: it means the current directory.
 PATH = Shape(pattern=r".*", expected="a printable path")
+# The first number has three digits since 2007; what has fewer is a CUDA version that took the wrong place.
 DRIVER = Shape(
-    pattern=r"[0-9]+\.[0-9]+(\.[0-9]+)?",
-    expected="e.g. 535.104.05; read it with `nvidia-smi --query-gpu=driver_version --format=csv,noheader` "
+    pattern=r"[1-9][0-9]{2,}\.[0-9]+(\.[0-9]+)?",
+    expected="two or three numbers, e.g. 550.54 or 535.104.05; read it with "
+    "`nvidia-smi --query-gpu=driver_version --format=csv,noheader` "
     "or from /proc/driver/nvidia/version",
 )
+CUDA = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]+)?")
+ASK = "`nvidia-smi --query-gpu=name,compute_cap --format=csv` prints both on its machine"
 CAPABILITY = Shape(
     pattern=r"[1-9][0-9]?\.[0-9]", expected="e.g. 8.6; read it with `nvidia-smi --query-gpu=compute_cap --format=csv`"
 )
+AS_DRIVER = 'an object such as {"version": "535.104.05"}, or null'
 GLIBC = Shape(pattern=r"[0-9]+\.[0-9]+(\.[0-9]+)?", expected="e.g. 2.35; read it with `ldd --version`")
 PYTHON = Shape(pattern=r"[0-9]+\.[0-9]+(\.[0-9]+)?", expected="e.g. 3.10.13")
 VERSION = Shape(pattern=r"[0-9]+(\.[0-9]+)*", expected="e.g. 11.4.0")
@@ -77,10 +83,10 @@ def parse(text: str, file: str) -> HostFacts:
 
 def dump(host: HostFacts) -> dict[str, Any]:
     """Return the host file's content, ready for JSON: `parse` of it gives the same host."""
-    facts = {name: getattr(host, name) for name in FACTS}
-    facts["driver"] = asdict(host.driver) if host.driver else None
-    facts["gpus"] = [asdict(gpu) for gpu in host.gpus]
-    listed = {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
+    told = {name: getattr(host, name) for name in FACTS}
+    told["driver"] = asdict(host.driver) if host.driver else None
+    told["gpus"] = [asdict(gpu) for gpu in host.gpus]
+    listed = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
     return {"schema": SCHEMA, **listed, "sources": dict(host.sources)}
 
 
@@ -91,18 +97,19 @@ def override(
     gpus: Sequence[str],
     glibc: str | None,
     gpu_cc: Mapping[str, str],
+    gpu_arch: Mapping[str, str] = MappingProxyType({}),
 ) -> HostFacts:
     """Return the machine with what `--driver`, `--gpu` and `--glibc` say in place of what was read.
 
     `driver` is a version or `none`; each GPU a compute capability or a name that `gpu_cc` knows. Another driver is
-    another machine: unless GPUs are named with it, they are unknown. Raises `Misuse`, code `host-invalid` or
-    `gpu-unknown`.
+    another machine: unless GPUs are named with it, they are unknown. So is a GPU that is built together with another
+    processor, by its name or compute capability in `gpu_arch`. Raises `Misuse`, code `host-invalid` (also for a GPU
+    where there is no driver), `gpu-unknown` or `gpu-ambiguous`.
     """
     if driver is not None:
         host = _with_driver(host, driver)
     if gpus:
-        named = tuple(_named(gpu, gpu_cc) for gpu in gpus)
-        host = _changed(host, "--gpu", gpus=named, pci_gpus=(), device_nodes=(), cuda_visible_devices=None)
+        host = _with_gpus(host, tuple(_named(gpu, gpu_cc) for gpu in gpus), gpu_arch)
     if glibc is not None:
         host = _changed(host, "--glibc", glibc=_option("--glibc", glibc, GLIBC))
     return host
@@ -161,7 +168,7 @@ def _host(scope: Scope) -> HostFacts:
         kernel=scope.text("kernel"),
         wsl=wsl,
         container=scope.text("container"),
-        driver=_driver(scope.inner("driver"), wsl=wsl),
+        driver=_driver(scope.inner("driver", expected=AS_DRIVER), wsl=wsl),
         pci_gpus=scope.texts("pci_gpus", PCI),
         device_nodes=scope.texts("device_nodes"),
         gpus=tuple(_gpu(gpu) for gpu in scope.each("gpus")),
@@ -223,38 +230,79 @@ def _with_driver(host: HostFacts, driver: str) -> HostFacts:
     return _changed(host, "--driver", driver=given, gpus=(), pci_gpus=(), device_nodes=(), cuda_visible_devices=None)
 
 
-def _changed(host: HostFacts, option: str, **facts: Any) -> HostFacts:
+def _changed(host: HostFacts, option: str, **changes: Any) -> HostFacts:
     """Return the host with these facts, each said to come from the option, or from nowhere once emptied."""
-    kept = {key: source for key, source in host.sources.items() if key not in facts}
-    said = {key: option for key, value in facts.items() if value or key == "driver"}
-    return replace(host, **facts, sources={**kept, **said})
+    kept = {key: source for key, source in host.sources.items() if key not in changes}
+    said = {key: option for key, value in changes.items() if value or key == "driver"}
+    return replace(host, **changes, sources={**kept, **said})
+
+
+def _with_gpus(host: HostFacts, gpus: tuple[Gpu, ...], gpu_arch: Mapping[str, str]) -> HostFacts:
+    if host.driver is None:
+        expected = "`--driver VERSION` beside it"
+        problem = Problem(message="names a GPU, and there is no NVIDIA driver", key="--gpu", expected=expected)
+        raise Misuse("without a driver no GPU computes", code="host-invalid", problems=(problem,))
+    found = (gpu_arch.get(gpu.compute_capability or "") or gpu_names.capability(gpu.name, gpu_arch) for gpu in gpus)
+    arch = next((each for each in found if each), host.arch)
+    host = host if arch == host.arch else _changed(host, "--gpu", arch=arch)
+    return _changed(host, "--gpu", gpus=gpus, pci_gpus=(), device_nodes=(), cuda_visible_devices=None)
 
 
 def _named(gpu: str, gpu_cc: Mapping[str, str]) -> Gpu:
     if re.fullmatch(r"[0-9]+\.[0-9]+", gpu):
-        capability = _option("--gpu", gpu, CAPABILITY)
+        capability = _made(_option("--gpu", gpu, CAPABILITY), gpu_cc)
         return Gpu(name=f"compute capability {capability}", compute_capability=capability)
     found = gpu_names.capability(gpu, gpu_cc)
     if found and gpu.isprintable():
         return Gpu(name=gpu_names.canonical(gpu, gpu_cc), compute_capability=found)
+    raise _no_gpu(gpu, gpu_cc)
+
+
+def _no_gpu(gpu: str, gpu_cc: Mapping[str, str]) -> Misuse:
+    """Return the error for a name that stands for no GPU, or for several that differ."""
+    shown, several = document.safe(gpu), gpu_names.meant(gpu, gpu_cc)
+    if several:
+        expected = " or ".join(f"`{name}` ({found})" for name, found in several.items())
+        problem = Problem(message="is not one GPU", key="--gpu", expected=expected)
+        return Misuse(f"`{shown}` may be several GPUs", code="gpu-ambiguous", problems=(problem,))
     near = gpu_names.similar(gpu, gpu_cc)
-    raise Misuse(
-        f"`{document.safe(gpu)}` is no GPU that envlock knows" + (f"; did you mean {_either(near)}?" if near else ""),
-        code="gpu-unknown",
-        problems=(Problem(message="is unknown", key="--gpu", expected="a name or a compute capability such as 8.6"),),
-        hint="nvidia-smi --query-gpu=name,compute_cap --format=csv",
+    expected = f"a name that NVIDIA gave, or a compute capability such as 8.6; {ASK}"
+    if "," in gpu:
+        expected = f"one GPU, and `--gpu` again for the next; {ASK}"
+    if gpu_names.is_foreign(gpu):
+        message = f"`{shown}` is no GPU of NVIDIA's, and envlock knows no others"
+    else:
+        message = f"`{shown}` is no GPU that envlock knows" + (f"; did you mean {_either(near)}?" if near else "")
+    return Misuse(
+        message, code="gpu-unknown", problems=(Problem(message="is unknown", key="--gpu", expected=expected),)
     )
 
 
+def _made(capability: str, gpu_cc: Mapping[str, str]) -> str:
+    """Return the compute capability; raise `Misuse` (`gpu-unknown`) for one that lies among those there are."""
+    known = sorted({facts.capability(each) for each in gpu_cc.values()})
+    asked = facts.capability(capability)
+    if known and known[0] < asked < known[-1] and asked not in known:
+        expected = f"one of {', '.join(f'{major}.{minor}' for major, minor in known)}"
+        problem = Problem(message=f"is {capability}", key="--gpu", expected=expected)
+        raise Misuse(f"no GPU has compute capability {capability}", code="gpu-unknown", problems=(problem,))
+    return capability
+
+
 def _option(option: str, value: str, shape: Shape) -> str:
-    if not re.fullmatch(shape.pattern, value):
-        _refuse(None, (Problem(message=f"is {document.quoted(value)}", key=option, expected=shape.expected),))
-    return value
+    if re.fullmatch(shape.pattern, value):
+        return value
+    message = f"is {document.quoted(value)}"
+    if shape is DRIVER and CUDA.fullmatch(value):
+        message += ", which looks like a version of CUDA"
+    problem = Problem(message=message, key=option, expected=shape.expected)
+    what = {DRIVER: "version of NVIDIA's driver", GLIBC: "version of glibc", CAPABILITY: "compute capability"}[shape]
+    raise Misuse(f"`{document.safe(value)}` is no {what}", code="host-invalid", problems=(problem,))
 
 
-def _refuse(file: str | None, problems: tuple[Problem, ...]) -> NoReturn:
-    what = f"{file} is not a host file" if file else "that is not a machine"
-    raise Misuse(what, code="host-invalid", problems=problems, hint="envlock detect --json")
+def _refuse(file: str, problems: tuple[Problem, ...]) -> NoReturn:
+    message = f"{file} is not a host file"
+    raise Misuse(message, code="host-invalid", problems=problems, hint="envlock detect --json")
 
 
 def _either(words: Iterable[str]) -> str:

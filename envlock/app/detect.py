@@ -16,7 +16,7 @@ __all__ = ["hosts", "run"]
 
 def run(world: World) -> Detected:
     """Read this machine, and list the settings in force."""
-    return Detected(host=_sensed(world, _capabilities()), settings=world.config.settings())
+    return Detected(host=_sensed(world, reading.facts().gpu_capabilities), settings=world.config.settings())
 
 
 def hosts(
@@ -33,19 +33,19 @@ def hosts(
     `known` spares reading the facts again where the caller has them. Raises `Misuse` for a file that can't be read
     or is no host file, an impossible version, or an unknown GPU.
     """
-    gpu_cc = known.gpu_capabilities if known else _capabilities()
+    known = known or reading.facts()
+    gpu_cc, gpu_arch = known.gpu_capabilities, known.gpu_archs
     if host_files:
         read = [host.parse(store.read_text(world.cwd / file, what="host file"), str(file)) for file in host_files]
         machines = [host.name_capabilities(machine, gpu_cc) for machine in read]
     else:
         machines = [_sensed(world, gpu_cc)]
-    return tuple(host.override(machine, driver=driver, gpus=gpus, glibc=glibc, gpu_cc=gpu_cc) for machine in machines)
+    return tuple(
+        host.override(machine, driver=driver, gpus=gpus, glibc=glibc, gpu_cc=gpu_cc, gpu_arch=gpu_arch)
+        for machine in machines
+    )
 
 
 def _sensed(world: World, gpu_cc: Mapping[str, str]) -> HostFacts:
     machine = sense.read(run=world.run, environ=world.environ, note=world.reporter.log)
     return host.name_capabilities(machine, gpu_cc)
-
-
-def _capabilities() -> Mapping[str, str]:
-    return reading.facts().gpu_capabilities

@@ -127,7 +127,7 @@ def test_a_host_file_that_cannot_be_read(shell: Shell, place: str, expected: int
     ]
 
 
-@pytest.mark.parametrize("driver", ["535", "N/A", "", "535.104.05.", "[Unknown Error]"])
+@pytest.mark.parametrize("driver", ["535", "12.4", "N/A", "", "535.104.05.", "[Unknown Error]"])
 def test_a_driver_that_is_no_version(shell: Shell, driver: str) -> None:
     exit_code, error = refused(shell, "plan", "gemma-qlora", "--driver", driver)
     assert (exit_code, error["code"]) == (2, "host-invalid")
@@ -137,15 +137,25 @@ def test_a_driver_that_is_no_version(shell: Shell, driver: str) -> None:
 @pytest.mark.parametrize(
     ("flag", "value", "code", "hint"),
     [
-        ("--gpu", "RTX 9999", "gpu-unknown", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
-        ("--gpu", "86", "gpu-unknown", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
-        ("--glibc", "musl", "host-invalid", "envlock detect --json"),
+        ("--gpu", "RTX 9999", "gpu-unknown", "envlock plan --help"),
+        ("--gpu", "RTX 6000", "gpu-ambiguous", "envlock plan --help"),
+        ("--gpu", "86", "gpu-unknown", "envlock plan --help"),
+        ("--gpu", "7.4", "gpu-unknown", "envlock plan --help"),
+        ("--glibc", "musl", "host-invalid", "envlock plan --help"),
     ],
 )
 def test_a_fact_that_is_none(shell: Shell, flag: str, value: str, code: str, hint: str) -> None:
     exit_code, error = refused(shell, "plan", "gemma-qlora", "--driver", "535.104.05", flag, value)
     assert (exit_code, error["code"], error["hint"]) == (2, code, hint)
     assert [problem["key"] for problem in error["context"]] == [flag]
+
+
+@pytest.mark.parametrize("driver", [("--driver", "none"), ()])
+def test_a_gpu_without_a_driver(shell: Shell, driver: tuple[str, ...]) -> None:
+    host = shell.write("host.json", changed(driver=None, gpus=[]))
+    exit_code, error = refused(shell, "plan", "gemma-qlora", "--host", host, *driver, "--gpu", "T4")
+    assert (exit_code, error["code"]) == (2, "host-invalid")
+    assert [problem["key"] for problem in error["context"]] == ["--gpu"]
 
 
 def test_an_unknown_backend(shell: Shell) -> None:

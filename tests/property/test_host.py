@@ -14,7 +14,10 @@ from envlock.model import Driver, Gpu, HostFacts
 
 printable = st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), min_size=1, max_size=20)
 numbers = st.integers(0, 999)
-drivers = st.builds("{}.{:02}".format, numbers, numbers) | st.builds("{}.{:02}.{:02}".format, numbers, numbers, numbers)
+branches = st.integers(100, 999)
+drivers = st.builds("{}.{:02}".format, branches, numbers) | st.builds(
+    "{}.{:02}.{:02}".format, branches, numbers, numbers
+)
 short = st.builds("{}.{}".format, st.integers(0, 99), st.integers(0, 99))
 
 

@@ -51,7 +51,8 @@ def test_every_row_of_a_data_file_says_whence_and_when(name: str) -> None:
 def test_every_row_has_numbers_that_are_numbers(row: Row) -> None:
     values = dataclasses.asdict(row)
     for key in ("linux", "windows", "glibc", "compute_capability", "split"):
-        assert values.get(key) is None or re.fullmatch(r"\d+(\.\d+)+", values[key]), key
+        value = values.get(key) or ()
+        assert all(re.fullmatch(r"\d+(\.\d+)+", each) for each in ([value] if isinstance(value, str) else value)), key
     for each in values.get("sm", ()):
         assert re.fullmatch(r"\d{1,2}\.\d", each)
     for each in values.get("python", ()):
@@ -107,7 +108,19 @@ def test_a_version_is_the_same_however_it_is_written(version: str) -> None:
 
 
 def test_a_gpu_is_known_by_its_name() -> None:
-    assert KNOWN.gpu_capabilities["A100"] == "8.0"
+    assert KNOWN.gpu_capabilities["A100 / A30"] == "8.0"
+
+
+def test_a_gpu_that_comes_with_one_processor_only_is_known_by_name_and_by_capability() -> None:
+    found = KNOWN.gpu_archs
+    assert (found["GH200"], found["8.7"]) == ("aarch64", "aarch64")
+    assert not {"9.0", "H200 / H100", "10.0"} & found.keys()
+
+
+@pytest.mark.parametrize(("capability", "branch"), [("3.7", 470), ("6.1", 580), ("7.0", 580), ("7.5", None)])
+def test_the_last_branch_of_drivers_that_knows_a_gpu(capability: str, branch: int | None) -> None:
+    found = KNOWN.last_branch(capability)
+    assert (found.branch if found else None) == branch
 
 
 def test_what_is_not_known_is_none() -> None:

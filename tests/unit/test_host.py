@@ -12,7 +12,16 @@ from envlock.errors import Misuse
 from envlock.model import Driver, Gpu, HostFacts
 
 FILE = "host.json"
-GPU_CC = {"Tesla T4": "7.5", "A10 / A40 / RTX 30": "8.6", "H100 / H200": "9.0"}
+GPU_CC = {
+    "Tesla T4": "7.5",
+    "Quadro RTX 6000": "7.5",
+    "A10 / A40 / RTX 3090": "8.6",
+    "RTX 6000 Ada": "8.9",
+    "H100 / H200": "9.0",
+    "GH200": "9.0",
+    "Jetson Orin": "8.7",
+}
+GPU_ARCH = {"GH200": "aarch64", "Jetson Orin": "aarch64", "8.7": "aarch64"}
 
 # The host file of the design, with its sources.
 DOCUMENT: dict[str, Any] = {
@@ -95,11 +104,13 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
     assert host.parse("\ufeff" + json.dumps(DOCUMENT), FILE) == HOST
 
 
-@pytest.mark.parametrize("version", ["535", "N/A", "", "v535.104.05", "535.104.05.1", "535.104.05\n", "٥٣٥.١٠٤"])
+@pytest.mark.parametrize(
+    "version", ["535", "12.4", "N/A", "", "v535.104.05", "535.104.05.1", "535.104.05\n", "٥٣٥.١٠٤"]
+)
 def test_an_impossible_driver(version: str) -> None:
     (line,) = complaints(driver={"version": version, "library": None})
     assert line.startswith(
-        f"{FILE}: `driver.version`: is {json.dumps(version)} (expected e.g. 535.104.05; read it with"
+        f"{FILE}: `driver.version`: is {json.dumps(version)} (expected two or three numbers, e.g. 550.54 "
     )
     assert "/proc/driver/nvidia/version" in line
 
@@ -116,7 +127,10 @@ def test_an_impossible_driver(version: str) -> None:
         ({"gpus": {}}, "`gpus`: is an object (expected a list of objects)"),
         ({"gpus": ["RTX 3090"]}, '`gpus[0]`: is "RTX 3090" (expected an object)'),
         ({"gpus": [{}]}, "`gpus[0].name`: is missing (expected e.g. NVIDIA GeForce RTX 3090)"),
-        ({"driver": "535.104.05"}, '`driver`: is "535.104.05" (expected an object)'),
+        (
+            {"driver": "535.104.05"},
+            '`driver`: is "535.104.05" (expected an object such as {"version": "535.104.05"}, or null)',
+        ),
         (
             {"pci_gpus": ["1002:744c"]},
             '`pci_gpus[0]`: is "1002:744c" (expected e.g. 10de:2204; read it with `lspci -n`)',
@@ -178,7 +192,7 @@ def test_all_mistakes_at_once() -> None:
 
 def test_a_key_written_twice() -> None:
     error = refused(
-        '{"schema": 1, "gcc": "11.4.0", "gcc": "12.2.0", "driver": {"version": "570.26", "version": "1.1"}}'
+        '{"schema": 1, "gcc": "11.4.0", "gcc": "12.2.0", "driver": {"version": "570.26", "version": "590.1"}}'
     )
     assert [str(problem) for problem in error.problems] == [
         f"{FILE}: `gcc`: is written twice",
@@ -242,7 +256,7 @@ def test_another_document(printed: dict[str, Any], key: str) -> None:
 
 
 def overridden(machine: HostFacts = HOST, **given: Any) -> HostFacts:
-    options: dict[str, Any] = {"driver": None, "gpus": (), "glibc": None, "gpu_cc": GPU_CC}
+    options: dict[str, Any] = {"driver": None, "gpus": (), "glibc": None, "gpu_cc": GPU_CC, "gpu_arch": GPU_ARCH}
     return host.override(machine, **{**options, **given})
 
 
@@ -271,7 +285,7 @@ def test_a_driver_under_wsl_is_windows() -> None:
 def test_gpus_by_name_and_by_capability() -> None:
     machine = overridden(driver="550.54.14", gpus=("rtx 3090", "9.0", "tesla t4"))
     assert machine.gpus == (
-        Gpu(name="rtx 3090", compute_capability="8.6"),
+        Gpu(name="RTX 3090", compute_capability="8.6"),
         Gpu(name="compute capability 9.0", compute_capability="9.0"),
         Gpu(name="Tesla T4", compute_capability="7.5"),
     )
@@ -282,6 +296,22 @@ def test_a_gpu_alone_keeps_the_driver() -> None:
     machine = overridden(gpus=("H100",))
     assert machine.driver == HOST.driver
     assert machine.pci_gpus == ()
+
+
+def test_a_gpu_that_comes_with_another_processor_is_another_machine() -> None:
+    for gpu in ("GH200 480GB", "Jetson Orin", "8.7"):
+        machine = overridden(gpus=(gpu,))
+        assert (machine.arch, machine.sources["arch"]) == ("aarch64", "--gpu")
+    assert overridden(gpus=("H200", "9.0")).arch == "x86_64"
+
+
+@pytest.mark.parametrize("driver", [None, "none"])
+def test_a_gpu_needs_a_driver(driver: str | None) -> None:
+    with pytest.raises(Misuse) as caught:
+        overridden(HostFacts(), driver=driver, gpus=("T4",))
+    (problem,) = caught.value.problems
+    assert (caught.value.code, problem.key) == ("host-invalid", "--gpu")
+    assert problem.expected == "`--driver VERSION` beside it"
 
 
 def test_another_c_library() -> None:
@@ -302,9 +332,40 @@ def test_an_impossible_option(given: dict[str, Any], key: str) -> None:
     assert caught.value.problems[0].expected
 
 
+def test_a_version_of_cuda_is_no_driver() -> None:
+    with pytest.raises(Misuse) as caught:
+        overridden(driver="12.4")
+    assert caught.value.message == "`12.4` is no version of NVIDIA's driver"
+    assert caught.value.problems[0].message == 'is "12.4", which looks like a version of CUDA'
+    assert "nvidia-smi --query-gpu=driver_version" in (caught.value.problems[0].expected or "")
+
+
+def test_a_name_of_several_gpus_is_refused_with_them() -> None:
+    with pytest.raises(Misuse) as caught:
+        overridden(gpus=("RTX 6000",))
+    assert caught.value.code == "gpu-ambiguous"
+    assert caught.value.problems[0].expected == "`Quadro RTX 6000` (7.5) or `RTX 6000 Ada` (8.9)"
+
+
+def test_two_gpus_in_one_option_are_refused() -> None:
+    with pytest.raises(Misuse) as caught:
+        overridden(gpus=("Tesla T4,RTX 3090",))
+    assert caught.value.code == "gpu-unknown"
+    assert (caught.value.problems[0].expected or "").startswith("one GPU, and `--gpu` again for the next")
+
+
+def test_a_capability_that_no_gpu_has_is_refused_unless_it_is_newer_than_all() -> None:
+    with pytest.raises(Misuse) as caught:
+        overridden(gpus=("8.8",))
+    assert (caught.value.code, caught.value.message) == ("gpu-unknown", "no GPU has compute capability 8.8")
+    assert caught.value.problems[0].expected == "one of 7.5, 8.6, 8.7, 8.9, 9.0"
+    assert overridden(gpus=("13.0",)).gpus[0].compute_capability == "13.0"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("RX 7900", "`RX 7900` is no GPU of NVIDIA's, and envlock knows no others"),
         ("H10", "`H10` is no GPU that envlock knows; did you mean `H100`"),
         ("Voodoo 2", "`Voodoo 2` is no GPU that envlock knows"),
         ("H100\x1b[2J", '`"H100\\u001b[2J"` is no GPU that envlock knows'),
@@ -329,6 +390,6 @@ def test_a_name_gives_the_capability_away() -> None:
 
 
 def test_a_capability_the_driver_told_stands() -> None:
-    assert host.name_capabilities(HOST, {"RTX 30": "9.9"}) is HOST
+    assert host.name_capabilities(HOST, {"RTX 3090": "9.9"}) is HOST
     unknown = HostFacts(gpus=(Gpu(name="X", compute_capability=None),))
     assert host.name_capabilities(unknown, GPU_CC) is unknown
