@@ -92,9 +92,9 @@ def _check_name(profile: Profile, only: str | None) -> None:
     if only is None or only in known:
         return
     near = difflib.get_close_matches(only, known, n=1)
-    expected = f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
+    expected = (f"`{near[0]}`? " if near else "") + f"one of {', '.join(known)}"
     problem = Problem(file=profile.file, key="backends", message=f"no backend `{only}`", expected=expected)
-    hint = f"envlock plan {profile.name}"
+    hint = f"envlock plan {profile.typed}"
     raise Misuse("the profile has no such backend", code="backend-unknown", problems=(problem,), hint=hint)
 
 

@@ -23,10 +23,10 @@ from filelock import FileLock, Timeout
 
 from envlock import record
 from envlock.errors import WorldFailed
-from envlock.model import Generation
 
 __all__ = [
     "DIGEST_LENGTH",
+    "Generation",
     "begin",
     "complete",
     "current",
@@ -52,6 +52,16 @@ _LOCK: Final = ".lock"
 _STATE: Final = ".state.json"
 _TRASH: Final = ".trash-"
 _ID: Final = re.compile(r"[0-9a-f]{12}-([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One installed copy of a variant behind an environment's link."""
+
+    id: str
+    variant: str
+    complete: bool
+    broken: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,10 @@ class BackendSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A stack somebody wants; `backends` in order of preference, `digest` over what it means, not over its bytes."""
+    """A stack somebody wants; `backends` in order of preference, `digest` over what it means, not over its bytes.
+
+    `asked` is the name or path by which somebody asked for it, quoted for a shell.
+    """
 
     name: str
     summary: str
@@ -99,6 +102,12 @@ class Profile:
     families: tuple[str, ...] = ()
     min_memory_mib: int = 0
     digest: str = ""
+    asked: str = ""
+
+    @property
+    def typed(self) -> str:
+        """What stands for the profile in a command."""
+        return self.asked or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +174,8 @@ class Plan:
     """The decision carried to a variant: `locked` says whether the lock holds it; sizes in bytes, None if unknown.
 
     `torch` is the version that is locked, else pinned; None where there is none. `evidence` maps a package of a named
-    index to where its hash was read.
+    index to where its hash was read. `elsewhere` says that `command` is to be run on the machine that was described,
+    which is not this one.
     """
 
     decision: Decision
@@ -177,6 +187,7 @@ class Plan:
     evidence: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Caution, ...] = ()
     command: str | None = None
+    elsewhere: bool = False
 
 
 # ---- the lock -------------------------------------------------------------------------------------------------
@@ -270,16 +281,6 @@ class Check:
     want: str | None = None
     message: str | None = None
     fix: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """One installed copy of a variant behind an environment's link."""
-
-    id: str
-    variant: str
-    complete: bool
-    broken: bool
 
 
 # ---- the answers: a closed union, rendered by `report` for people and by `wire` for programs ----------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from dataclasses import replace
+from typing import Final
 
 from packaging.version import Version
 
+from envlock import facts as known
 from envlock import lock, request, rules
 from envlock.errors import Misuse, Problem, Refused
 from envlock.facts import Facts
@@ -23,7 +25,10 @@ from envlock.model import (
     Variant,
 )
 
-__all__ = ["variant"]
+__all__ = ["INSTALL", "current", "variant"]
+
+INSTALL: Final = "envlock install"
+SHOWN: Final = 6  # variants that a message lists
 
 
 def variant(
@@ -53,7 +58,7 @@ def variant(
             for each in _candidates(profile, backend, hosts, facts, python=None, offline=offline)
         )
         instead = next((each for each in others if _find(locked, each)), None)
-        return _unlocked(decision, profile, candidates, instead)
+        return _unlocked(decision, profile, candidates, instead, locked)
     packages = _packages(locked, found)
     return Plan(
         decision=decision,
@@ -63,8 +68,24 @@ def variant(
         packages=len(packages),
         download=_download(packages, found, hosts),
         evidence={one.name: file.evidence for one in packages for file in one.artifacts if file.evidence},
-        command=f"envlock install {_named(profile)}",
+        command=f"{INSTALL} {profile.typed}",
     )
+
+
+def current(made: Plan, profile: Profile, locked: Lock | None, facts: Facts) -> Plan:
+    """Return the plan with `lock-stale` and what to do first, where the lock is not of this profile or these facts.
+
+    Which resolver would be asked today, and what it knows to break, is left to `lock --check`: that takes longer.
+    """
+    if locked is None or made.command is None or not made.command.startswith(INSTALL):
+        return made
+    today = replace(locked.inputs, profile=profile.digest, facts=known.used_digest(profile, facts))
+    moved = lock.moved(locked, today)
+    if not moved:
+        return made
+    told = f"the lock of `{profile.name}` is out of date ({', '.join(moved)} moved): lock it again before it is used"
+    caution = Caution(code="lock-stale", message=told, backend=made.decision.backend)
+    return replace(made, warnings=(*made.warnings, caution), command=_locking(profile))
 
 
 def _candidates(
@@ -112,17 +133,38 @@ def _packages(locked: Lock | None, wanted: Variant) -> tuple[LockedPackage, ...]
     return found.packages if found else ()
 
 
-def _unlocked(decision: Decision, profile: Profile, candidates: Sequence[Variant], instead: Variant | None) -> Plan:
-    names = " or ".join(each.name for each in candidates)
-    told = f"no lock holds {names}: it cannot be installed before it is locked"
-    command = f"envlock lock {_named(profile)}"
-    if instead:
-        told += f"; {instead.name} fits too, and is locked"
-        command = f"envlock install {_named(profile)} --backend {instead.backend}"
-    caution = Caution(code="variant-not-locked", message=told, backend=decision.backend)
+def _unlocked(
+    decision: Decision, profile: Profile, candidates: Sequence[Variant], instead: Variant | None, locked: Lock | None
+) -> Plan:
     missing = candidates[0]
     torch = request.pin(request.spec_of(profile, missing.backend), "torch")
+    names = " or ".join(each.name for each in candidates)
+    told = (
+        f"no lock holds {names}{_from(candidates, torch)}: it cannot be installed before it is locked; {_held(locked)}"
+    )
+    command = _locking(profile)
+    if instead:
+        told += f"; {instead.name} fits too, and is locked"
+        command = f"{INSTALL} {profile.typed} --backend {instead.backend}"
+    caution = Caution(code="variant-not-locked", message=told, backend=decision.backend)
     return Plan(decision=decision, variant=missing, locked=False, torch=torch, warnings=(caution,), command=command)
+
+
+def _from(candidates: Sequence[Variant], torch: str | None) -> str:
+    """Return where the torch of these variants would come from, in brackets; nothing where there is none."""
+    own = "PyPI's own build"
+    origins = (own if each.source == "pypi" else f"the {each.backend} index of PyTorch" for each in candidates)
+    return f" (torch {torch} from {' or '.join(dict.fromkeys(origins))})" if torch else ""
+
+
+def _held(locked: Lock | None) -> str:
+    names = [each.variant.name for each in locked.variants] if locked else []
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"locked: {', '.join(names[:SHOWN]) or 'nothing'}{more}"
+
+
+def _locking(profile: Profile) -> str:
+    return f"envlock lock {profile.typed}"
 
 
 def _download(packages: Sequence[LockedPackage], wanted: Variant, hosts: Sequence[HostFacts]) -> int | None:
@@ -134,8 +176,3 @@ def _download(packages: Sequence[LockedPackage], wanted: Variant, hosts: Sequenc
         return None
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
-
-
-def _named(profile: Profile) -> str:
-    """Return what a person types to name the profile: its name, or its file where that is called otherwise."""
-    return profile.name if PurePath(profile.file).stem == profile.name else profile.file

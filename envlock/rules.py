@@ -47,6 +47,16 @@ class Finding:
     cautions: tuple[Caution, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Build:
+    """What a package was built for; `where` says of which of its libraries that is told."""
+
+    package: str
+    sm: Sequence[str]
+    source: str
+    where: str = ""
+
+
 def driver(case: Case) -> Finding:
     """Hold the driver against the floors of the CUDA family, of each GPU, and (if strict) of the toolkit."""
     have = _driver_version(case.host.driver)
@@ -56,7 +66,7 @@ def driver(case: Case) -> Finding:
         return _driver_on_cpu(case, have)
     if have is None:
         return _no_driver(case, known[1] if known else None)
-    rows = list(_below_gpu_floors(case, have)) if not windows else []
+    rows = [*_below_gpu_floors(case, have), *_above_gpu_branches(case, have)] if not windows else []
     if known and Version(have) < Version(known[1]):
         rows.insert(0, _too_old(case, have, known[1], known[0].source))
         return Finding(cell=Cell(rule="driver", ok=False, have=have, need=known[1]), refusals=tuple(rows))
@@ -75,17 +85,18 @@ def gpu(case: Case) -> Finding:
     unseen = Finding(cell=Cell(rule="gpu", ok=None, have=have))
     if case.cpu or case.torch is None:
         return unseen
-    builds, refusals, cautions = [], list[Refusal](), list[Caution]()
+    builds, refusals, cautions = list[_Build](), list[Refusal](), list[Caution]()
     if row := case.facts.torch_sm(case.torch, case.spec.name):
-        builds.append(("torch", row.sm, row.source))
+        builds.append(_Build(package="torch", sm=row.sm, source=row.source))
     else:
         cautions.append(_unknown_build(case, f"torch {case.torch} for {case.spec.name}"))
     library = _bitsandbytes(case, known, refusals, cautions)
     if library is not None:
-        builds.append(("bitsandbytes", library.sm, library.source))
-    for package, sm, source in builds:
-        refusals += _unserved(case, known, package, sm, source)
-    need = " ".join(builds[0][1]) if builds else None
+        where = _chosen_by(case, library)
+        builds.append(_Build(package="bitsandbytes", sm=library.sm, source=library.source, where=where))
+    for build in builds:
+        refusals += _unserved(case, known, build)
+    need = " ".join(builds[0].sm) if builds else None
     ok = False if refusals else True if known and builds else None
     return Finding(
         cell=Cell(rule="gpu", ok=ok, have=have, need=need), refusals=tuple(refusals), cautions=tuple(cautions)
@@ -196,6 +207,18 @@ def _below_gpu_floors(case: Case, have: str) -> Iterator[Refusal]:
             yield _too_old(case, have, f"{floor} for {name}", source)
 
 
+def _above_gpu_branches(case: Case, have: str) -> Iterator[Refusal]:
+    last = {
+        (each.name, row.branch, row.source)
+        for each in case.host.gpus
+        if each.compute_capability and (row := case.facts.last_branch(each.compute_capability))
+    }
+    for name, branch, source in sorted(last):
+        if Version(have).major > branch:
+            need = f"branch {branch} or older for {name}"
+            yield Refusal(backend=case.spec.name, code="driver-too-new", have=have, need=need, source=source)
+
+
 def _toolkit(case: Case, have: str, *, windows: bool) -> tuple[tuple[Refusal, ...], tuple[Caution, ...]]:
     toolkit = case.facts.toolkit(case.spec.name)
     full = None if toolkit is None else toolkit.windows if windows else toolkit.linux
@@ -254,20 +277,29 @@ def _unknown_build(case: Case, what: str) -> Caution:
     )
 
 
-def _unserved(case: Case, known: Sequence[Gpu], package: str, sm: Sequence[str], source: str) -> list[Refusal]:
+def _chosen_by(case: Case, library: Library) -> str:
+    """Return in words which of two libraries this one is, where the best GPU decides which is loaded."""
+    release = case.facts.release(library.bitsandbytes)
+    if release is None or release.split is None:
+        return ""
+    best = "below" if library.nocublaslt else "at least"
+    return f" in the library it loads where the best GPU is {best} {release.split}"
+
+
+def _unserved(case: Case, known: Sequence[Gpu], build: _Build) -> list[Refusal]:
     unserved = {
         f"{each.compute_capability} ({each.name})"
         for each in known
-        if not any(runs(capability(one), capability(str(each.compute_capability))) for one in sm)
+        if not any(runs(capability(one), capability(str(each.compute_capability))) for one in build.sm)
     }
     return [
         Refusal(
             backend=case.spec.name,
             code="gpu-arch-missing",
-            package=package,
+            package=build.package,
             have=have,
-            need=" ".join(sm),
-            source=source,
+            need=" ".join(build.sm) + build.where,
+            source=build.source,
         )
         for have in sorted(unserved)
     ]

@@ -117,6 +117,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "warnings": [_caution(row) for row in (*decision.warnings, *plan.warnings)],
         "table": {name: {cell.rule: _cell(cell) for cell in cells} for name, cells in decision.table.items()},
         "next": plan.command,
+        "elsewhere": plan.elsewhere,
     }
 
 

@@ -111,7 +111,7 @@ class _Job:
     @property
     def hint(self) -> str:
         """The command that makes the lock anew."""
-        return f"envlock lock {self.profile.name}"
+        return f"envlock lock {self.profile.typed}"
 
 
 # ---- is it current? -----------------------------------------------------------------------------------------------

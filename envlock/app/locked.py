@@ -24,7 +24,7 @@ def stale(world: World, wanted: Profile, known: Facts, held: Lock, *, frozen: bo
     if frozen:
         return (Caution(code="lock-stale", message=f"{message}; {done} as it is"),)
     problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
-    raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {wanted.name}")
+    raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {wanted.typed}")
 
 
 def missing(variant: str, profile: str, held: Lock | None, *, hint: str | None) -> Refused:

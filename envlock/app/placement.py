@@ -14,7 +14,8 @@ from envlock import __version__, env, generations, integrity, record, store
 from envlock.app.world import World
 from envlock.env import Tools
 from envlock.errors import Interrupted, Misuse
-from envlock.model import Caution, Check, Generation, HostFacts, Installed, Level, LockedVariant, Verified
+from envlock.generations import Generation
+from envlock.model import Caution, Check, HostFacts, Installed, Level, LockedVariant, Verified
 
 __all__ = ["Prove", "Wanted", "put"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from envlock import choose, plan
 from envlock.app import detect, reading
 from envlock.app.world import World
-from envlock.model import Plan, Planned, Policy
+from envlock.model import Plan, Planned, Policy, Setting
 
 __all__ = ["run"]
 
@@ -42,14 +43,33 @@ def run(
         only=backend,
         offline=apart,
     )
-    made = plan.variant(decision, wanted, reading.lock(world, wanted), machines, known, python=python, offline=apart)
-    return Planned(plan=_asked(made, backend=backend, python=python))
+    held = reading.lock(world, wanted)
+    made = plan.variant(decision, wanted, held, machines, known, python=python, offline=apart)
+    made = _asked(made, world.config.settings(), backend=backend, python=python)
+    described = bool(host_files or driver or gpus or glibc)
+    return Planned(plan=_placed(plan.current(made, wanted, held, known), elsewhere=described))
 
 
-def _asked(made: Plan, *, backend: str | None, python: str | None) -> Plan:
-    """Return the plan with a command that chooses again what was asked for here."""
-    if not made.locked or made.command is None:
+def _asked(made: Plan, settings: Sequence[Setting], *, backend: str | None, python: str | None) -> Plan:
+    """Return the plan with a command that chooses again what was chosen here.
+
+    It repeats the flags that narrowed the choice; what a variable or a file sets, holds for the next command as well.
+    """
+    if made.command is None or not made.command.startswith(plan.INSTALL):
         return made
-    flags = (("--backend", backend), ("--python", python))
-    said = "".join(f" {flag} {value}" for flag, value in flags if value is not None)
-    return replace(made, command=made.command + said)
+    flags = [*_said("--backend", backend), *_said("--python", python)] if made.locked else []
+    for setting in settings:
+        if setting.origin == "flag" and setting.name == "driver-policy":
+            flags += _said("--driver-policy", setting.value)
+        elif setting.origin == "flag" and setting.name == "offline":
+            flags.append("--offline")
+    return replace(made, command=" ".join([made.command, *flags]))
+
+
+def _said(flag: str, value: str | None) -> list[str]:
+    return [] if value is None else [flag, shlex.quote(value)]
+
+
+def _placed(made: Plan, *, elsewhere: bool) -> Plan:
+    """Return the plan that says where its command belongs: a lock is made anywhere, what it names goes there."""
+    return replace(made, elsewhere=elsewhere and made.command is not None and made.command.startswith(plan.INSTALL))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from envlock import facts as known
@@ -18,7 +20,8 @@ __all__ = ["facts", "lock", "lock_at", "profile"]
 def profile(world: World, name: str) -> Profile:
     """Return the profile of that name or path; raise `Misuse` for one that is not there, or is none."""
     file = store.profile_file(name, world.cwd)
-    return profiles.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
+    read = profiles.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
+    return replace(read, asked=shlex.quote(name))
 
 
 def lock(world: World, wanted: Profile) -> Lock | None:

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import shlex
 
+from packaging.version import Version
+
 from envlock import store
 from envlock.errors import EnvlockError, Misuse, Refused, WorldFailed, unreachable
-from envlock.model import Answer, Checked, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
+from envlock.model import (
+    Answer,
+    Checked,
+    Decision,
+    Detected,
+    Diffed,
+    Exported,
+    Installed,
+    Listed,
+    LockedAll,
+    Planned,
+    Verified,
+)
 
 __all__ = ["judge"]
 
@@ -36,11 +50,22 @@ def _planned(answer: Planned) -> EnvlockError | None:
     decision = answer.plan.decision
     if decision.backend is not None:
         return None
-    return Refused(
-        f"no backend of `{decision.profile}` fits this machine",
-        code="no-compatible-backend",
-        hint=f"envlock plan {decision.profile} -v",
-    )
+    message = f"no backend of `{decision.profile}` fits this machine"
+    return Refused(message + _nearest(decision), code="no-compatible-backend")
+
+
+def _nearest(decision: Decision) -> str:
+    """Return the oldest driver that would do, and for which backend; nothing where no driver is enough."""
+    needs: dict[str, str] = {}
+    for name in decision.table:
+        rows = [row for row in decision.refused if row.backend == name]
+        floors = [(row.need or "").partition(" ")[0] for row in rows if row.code == "driver-too-old"]
+        if floors and len(floors) == len(rows) and all(floor[:1].isdigit() for floor in floors):
+            needs[name] = max(floors, key=Version)
+    if not needs:
+        return ""
+    name = min(needs, key=lambda each: Version(needs[each]))
+    return f": driver {needs[name]} or newer is needed, for {name}"
 
 
 def _checked(answer: Checked) -> EnvlockError | None:

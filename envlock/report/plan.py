@@ -19,6 +19,7 @@ TITLES = ("backend", "driver", "GPU", "glibc", "Python", "platform")
 WORDS: Mapping[str, str] = MappingProxyType(
     {
         "driver-too-old": "driver {have} is too old: {need} is needed",
+        "driver-too-new": "driver {have} is too new: {need} is needed",
         "gpu-arch-missing": "{package} holds no code for {have}; it was built for {need}",
         "library-missing": "{package} has {have}; {need} is needed",
         "glibc-too-old": "glibc {have} is too old: {package} needs {need}",
@@ -37,7 +38,7 @@ def draw(canvas: Canvas, answer: Planned, *, verbose: bool) -> None:
     draw_decision(canvas, plan.decision, plan.warnings, verbose=verbose)
     if plan.command:
         canvas.gap()
-        canvas.line("to run:")
+        canvas.line("to run on that machine:" if plan.elsewhere else "to run:")
         canvas.code(plan.command)
 
 
@@ -59,7 +60,8 @@ def _choice(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
     facts = []
     if variant:
         facts = [*_torch(plan, variant), f"Python {variant.python}", variant.platform]
-    if decision.precision:
+    for_another = any(caution.code == "no-driver" for caution in decision.warnings)
+    if decision.precision and not for_another:
         facts.append(f"trains in {decision.precision}")
     if verbose:
         facts.append(f"driver policy {decision.policy}")

@@ -90,7 +90,7 @@ def test_one_that_is_asked_for_is_taken_or_nothing_is() -> None:
     with pytest.raises(Misuse) as caught:
         decide(only="cu112")
     assert (caught.value.code, caught.value.hint) == ("backend-unknown", "envlock plan demo")
-    assert caught.value.problems[0].expected == "`cu128`?"
+    assert caught.value.problems[0].expected == "`cu128`? one of cu121, cu118, cu128, cpu"
     with pytest.raises(Misuse) as caught:
         decide(only="rocm")
     assert caught.value.problems[0].expected == "one of cu121, cu118, cu128, cpu"
@@ -134,6 +134,27 @@ def test_below_the_toolkit_s_own_driver_it_runs_with_a_word_or_not_at_all() -> N
     assert strict.refused[0].source is not None
     assert strict.refused[0].source.endswith("; policy strict")
     assert strict.backend == "cu118"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "refused"),
+    [
+        (P40, "590.44.01", True),
+        (V100, "595.58.03", True),
+        (P40, "580.126.09", False),
+        (T4, "590.44.01", False),
+        (K80, "495.29.05", True),
+    ],
+)
+def test_a_driver_that_dropped_the_gpu_is_refused(gpu: Gpu, version: str, *, refused: bool) -> None:
+    made = decide(host(driver=driver(version), gpus=(gpu,)), wanted=profile(backend("cu118", ("torch==2.4.1",))))
+    branch = "470" if gpu is K80 else "580"
+    told = ("driver-too-new", version, f"branch {branch} or older for {gpu.name}")
+    assert (told in refusals(made, "cu118")) is refused
+
+
+def test_under_wsl_no_branch_of_linux_drivers_is_held_against_windows_numbers() -> None:
+    assert decide(replace(WSL, driver=Driver(version="591.44", numbering="windows"), gpus=(P40,))).backend == "cu121"
 
 
 WSL = host(wsl=True, driver=Driver(version="580.88", numbering="windows"))
@@ -214,6 +235,7 @@ def test_a_gpu_without_code_is_refused_and_the_package_named() -> None:
     made = decide(host(gpus=(K80, RTX_3090)))
     rows = [row for row in made.refused if row.backend == "cu121"]
     assert {(row.code, row.package, row.have) for row in rows} == {
+        ("driver-too-new", None, "535.104.05"),
         ("gpu-arch-missing", "torch", "3.7 (Tesla K80)"),
         ("gpu-arch-missing", "bitsandbytes", "3.7 (Tesla K80)"),
     }
@@ -224,6 +246,18 @@ def test_the_best_gpu_decides_which_library_must_serve_the_weakest() -> None:
     assert decide(host(gpus=(V100,)), wanted=wanted).backend == "cu118"
     beside = decide(host(gpus=(V100, RTX_3090)), wanted=wanted)
     assert [(row.package, row.have) for row in beside.refused] == [("bitsandbytes", "7.0 (Tesla V100)")]
+
+
+def test_of_two_libraries_the_refusal_says_which_one_it_speaks_of() -> None:
+    wanted = profile(backend("cu118", ("torch==2.1.2", "bitsandbytes==0.41.2.post2")))
+    made = decide(host(driver=driver("570.26"), gpus=(RTX_5090,)), wanted=wanted)
+    (need,) = [row.need for row in made.refused if row.package == "bitsandbytes"]
+    assert need == "7.5 8.0 8.6 8.9 9.0 in the library it loads where the best GPU is at least 7.5"
+    below = decide(host(gpus=(K80,)), wanted=wanted)
+    (need,) = [row.need for row in below.refused if row.package == "bitsandbytes"]
+    assert (need or "").endswith("in the library it loads where the best GPU is below 7.5")
+    alone = decide(host(driver=driver("570.26"), gpus=(RTX_5090,)), wanted=profile(backend("cu118", MODERN)))
+    assert {row.need for row in alone.refused if row.package == "bitsandbytes" and "where" in str(row.need)} == set()
 
 
 def test_a_library_that_is_not_in_the_wheel_is_refused() -> None:

@@ -91,7 +91,10 @@ def test_what_is_not_locked_is_named_and_how_to_lock_it(lock: Lock | None) -> No
     assert (found.variant.name, found.locked, found.torch) == ("cu121-py310", False, "2.4.1")
     (caution,) = found.warnings
     assert (caution.code, caution.backend) == ("variant-not-locked", "cu121")
-    assert caution.message == ("no lock holds cu121-py310 or cu121-pypi: it cannot be installed before it is locked")
+    assert caution.message == (
+        "no lock holds cu121-py310 or cu121-pypi (torch 2.4.1 from the cu121 index of PyTorch or PyPI's own build): "
+        "it cannot be installed before it is locked; locked: nothing"
+    )
     assert found.command == "envlock lock demo"
 
 
@@ -99,7 +102,7 @@ def test_another_backend_that_fits_and_is_locked_is_named() -> None:
     found = made(locked("cu118"))
     assert found.variant is not None
     assert (found.variant.backend, found.locked) == ("cu121", False)
-    assert found.warnings[0].message.endswith("; cu118 fits too, and is locked")
+    assert found.warnings[0].message.endswith("; locked: cu118; cu118 fits too, and is locked")
     assert found.command == "envlock install demo --backend cu118"
 
 
@@ -108,9 +111,44 @@ def test_where_nothing_fits_there_is_no_variant() -> None:
     assert (found.variant, found.locked, found.command) == (None, False, None)
 
 
-def test_a_profile_that_lies_elsewhere_is_named_by_its_file() -> None:
-    elsewhere = replace(PROFILE, file="old/profile.toml")
-    assert made(None, profile=elsewhere).command == "envlock lock old/profile.toml"
+def test_a_profile_is_named_as_it_was_asked_for() -> None:
+    elsewhere = replace(PROFILE, asked="'my stacks/demo.toml'")
+    assert made(None, profile=elsewhere).command == "envlock lock 'my stacks/demo.toml'"
+    assert made(locked("cu121-pypi"), profile=elsewhere).command == "envlock install 'my stacks/demo.toml'"
+    instead = made(locked("cu118"), profile=elsewhere)
+    assert instead.command == "envlock install 'my stacks/demo.toml' --backend cu118"
+
+
+def test_without_torch_no_index_is_named() -> None:
+    plain = replace(PROFILE, backends=(replace(CU121, name="cpu", requires=("numpy",), pypi_python=()),))
+    found = made(None, replace(HERE, driver=None), profile=plain)
+    assert found.warnings[0].message.startswith("no lock holds cpu-py310: it cannot be installed")
+
+
+# ---- is the lock of this profile? ---------------------------------------------------------------------------------
+
+
+def fresh(lock: Lock, profile: Profile = PROFILE) -> Lock:
+    now = replace(lock.inputs, profile=profile.digest, facts=facts.used_digest(profile, KNOWN))
+    return replace(lock, inputs=now)
+
+
+@pytest.mark.parametrize("names", [("cu121-pypi",), ("cu118",)])
+def test_a_lock_of_another_profile_is_made_anew_first(names: tuple[str, ...]) -> None:
+    lock = fresh(locked(*names))
+    found = made(lock)
+    assert plan.current(found, PROFILE, lock, KNOWN) is found
+    edited = replace(PROFILE, digest="another", asked="./demo.toml")
+    stale = plan.current(made(lock, profile=edited), edited, lock, KNOWN)
+    assert stale.command == "envlock lock ./demo.toml"
+    assert stale.warnings[-1].code == "lock-stale"
+    assert "(profile moved)" in stale.warnings[-1].message
+
+
+def test_what_is_to_be_locked_anyway_is_not_called_stale() -> None:
+    found = made(locked())
+    assert plan.current(found, PROFILE, locked(), KNOWN) is found
+    assert plan.current(made(None), PROFILE, None, KNOWN).warnings[0].code == "variant-not-locked"
 
 
 # ---- which Python -------------------------------------------------------------------------------------------------
