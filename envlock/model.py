@@ -305,10 +305,11 @@ class Detected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """One line of `envlock profiles`; `locked` names its variants in the lock at hand."""
+    """One line of `envlock profiles`; `locked` names its variants in the lock at hand. `own`: not one of envlock's."""
 
     profile: Profile
     locked: tuple[str, ...]
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

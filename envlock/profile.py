@@ -151,8 +151,8 @@ def _refuse_newer(raw: Mapping[str, Any], text: str, file: str) -> None:
         expected = f"{SCHEMA}, the newest this envlock reads"
         mistake = _Mistake(path=("schema",), message=f"is {described(found)}", expected=expected)
         problems = _placed([mistake], text, file)
-        hint = "git pull && python -m pip install ."
-        raise Misuse("the profile is for a newer envlock", code="profile-newer", problems=problems, hint=hint)
+        message = "the profile is for a newer envlock"
+        raise Misuse(message, code="profile-newer", problems=problems, hint="envlock --version")
 
 
 # ---- what the keys mean together ----------------------------------------------------------------------------------

@@ -49,9 +49,9 @@ class Key:
 
 
 def described(value: Any) -> str:
-    """Return what a TOML value is, in words: `a text: "abc"`, `a list`."""
+    """Return what a TOML value is: `"abc"`, or in words, `a list`."""
     if isinstance(value, str):
-        return f"a text: {quoted(value)}"
+        return quoted(value)
     if isinstance(value, bool):
         return f"a boolean: {str(value).lower()}"
     if isinstance(value, int) and value not in WHOLE:
@@ -142,7 +142,7 @@ TEXT: Final = _matching(r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+", "a 
 NAME: Final = _matching(
     r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?", "a name of a-z, 0-9, `.`, `_` and `-`, 64 characters at most"
 )
-PYTHON: Final = _matching(r"3\.(0|[1-9][0-9]?)", 'a Python version such as "3.10"')
+PYTHON: Final = _matching(r"3\.(0|[1-9][0-9]?)", 'a Python without its patch release, such as "3.10"')
 BACKEND_NAME: Final = _matching(r"cpu|cu[1-9][0-9]{2}", '"cpu" or a CUDA line such as "cu121"')
 FAMILY: Final = _matching(r"[a-z0-9][a-z0-9_-]*", 'a model type such as "gemma2"')
 PLATFORM: Final = Kind(

@@ -18,7 +18,9 @@ __all__ = [
     "STDIN",
     "config_table",
     "content",
+    "example",
     "facts_texts",
+    "is_bundled",
     "lock_file",
     "lock_target",
     "profile_file",
@@ -102,7 +104,8 @@ def profile_file(name: str, cwd: Path) -> Path:
     known = profile_names(cwd)
     near = difflib.get_close_matches(name, known, n=1)
     expected = f"`{near[0]}`?" if near else f"one of {', '.join(known)}"
-    problem = Problem(message=f"no profile is named `{name}`", expected=expected)
+    message = f"no profile is named `{name}`: there is no profiles/{name}.toml, and none of envlock's own"
+    problem = Problem(message=message, expected=expected)
     raise Misuse("unknown profile", code="profile-unknown", problems=(problem,), hint="envlock profiles")
 
 
@@ -110,6 +113,16 @@ def profile_names(cwd: Path) -> tuple[str, ...]:
     """Return the names that `profile_file` finds, sorted."""
     found = (path for folder in _folders("profiles", cwd) for path in folder.glob("*.toml"))
     return tuple(sorted({path.stem for path in found if _is_file(path)}))
+
+
+def is_bundled(file: Path) -> bool:
+    """Return whether a profile's file came with envlock."""
+    return file.parent == _bundled("profiles")
+
+
+def example() -> Path:
+    """Return a profile that came with envlock, to learn from."""
+    return min(_bundled("profiles").glob("*.toml"))
 
 
 def lock_file(profile: str, cwd: Path) -> Path | None:

@@ -18,4 +18,5 @@ def run(world: World) -> Listed:
 def _row(world: World, name: str) -> ProfileRow:
     read = reading.profile(world, name)
     held = reading.lock(world, read)
-    return ProfileRow(profile=read, locked=tuple(each.variant.name for each in held.variants) if held else ())
+    own = not store.is_bundled(store.profile_file(name, world.cwd))
+    return ProfileRow(profile=read, locked=tuple(each.variant.name for each in held.variants) if held else (), own=own)

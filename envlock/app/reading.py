@@ -11,6 +11,7 @@ from envlock import lock as locks
 from envlock import profile as profiles
 from envlock import store
 from envlock.app.world import World
+from envlock.errors import Misuse
 from envlock.facts import Facts
 from envlock.model import Lock, Profile
 
@@ -18,9 +19,19 @@ __all__ = ["facts", "lock", "lock_at", "profile"]
 
 
 def profile(world: World, name: str) -> Profile:
-    """Return the profile of that name or path; raise `Misuse` for one that is not there, or is none."""
+    """Return the profile of that name or path; raise `Misuse` for one that is not there, or is none.
+
+    The hint is then to look at one without mistakes.
+    """
     file = store.profile_file(name, world.cwd)
-    read = profiles.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd))
+    text = store.read_text(file, what="profile")
+    try:
+        read = profiles.parse(text, store.shown(file, world.cwd))
+    except Misuse as error:
+        if error.hint is not None:
+            raise
+        hint = f"cat {shlex.quote(str(store.example()))}"
+        raise Misuse(error.message, code=error.code, problems=error.problems, hint=hint) from error
     return replace(read, asked=shlex.quote(name))
 
 

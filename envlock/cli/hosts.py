@@ -23,7 +23,7 @@ def machine(parser: Parser) -> None:
     parser.option("--driver", text="NVIDIA driver version, or `none`", metavar="VERSION", section=SECTION)
     parser.option(
         "--gpu",
-        text="a GPU by name or compute capability (`RTX 3090`, `8.6`); may be repeated",
+        text="a GPU by name or compute capability (`RTX 3090`, `8.6`) beside a driver; may be repeated",
         metavar="NAME|CC",
         action="append",
         default=[],

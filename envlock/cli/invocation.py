@@ -81,6 +81,8 @@ def parse(argv: Sequence[str]) -> Invocation:
         return Invocation(want=want, verb="", arguments=said, text=help_text())
     top.read(before)
     verb = argv[place]
+    if verb == "help":
+        return parse([*before, *argv[place + 1 :], "--help"])
     if verb not in registry.VERBS:
         _refuse(verb)
     return _parse_verb(verb, [*before, *argv[place + 1 :]])
@@ -141,7 +143,9 @@ def _globals(parser: Parser) -> Parser:
         section=where,
     )
     parser.option("--no-config", text="read no [tool.envlock]", action="store_true", section=where)
-    parser.option("--version", text="print the version; with -v the engines' too", action="store_true", section=where)
+    parser.option(
+        "-V", "--version", text="print the version; with -v the engines' too", action="store_true", section=where
+    )
     parser.option("-h", "--help", text="print this", action="store_true", section=where)
     return parser
 

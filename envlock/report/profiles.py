@@ -9,7 +9,7 @@ __all__ = ["draw"]
 
 
 def draw(canvas: Canvas, answer: Listed, *, verbose: bool) -> None:
-    """Draw a block a profile; `verbose` adds the file and the locked variants by name."""
+    """Draw a block a profile; `verbose` adds the locked variants by name, and the file of one that is envlock's own."""
     if not answer.rows:
         canvas.line("no profiles here")
     for place, row in enumerate(answer.rows):
@@ -29,8 +29,13 @@ def _profile(canvas: Canvas, row: ProfileRow, *, verbose: bool) -> None:
         canvas.line(f"locked   {len(row.locked)} variants" if len(row.locked) > 1 else "locked   1 variant", indent=2)
     else:
         canvas.line(f"locked   {', '.join(row.locked)}", indent=2)
-    if verbose:
-        canvas.line((f"file     {profile.file}", "dim"), indent=2)
+    canvas.line((f"from     {_origin(row, verbose=verbose)}", "dim"), indent=2)
+
+
+def _origin(row: ProfileRow, *, verbose: bool) -> str:
+    if row.own:
+        return row.profile.file
+    return f"envlock itself: {row.profile.file}" if verbose else "envlock itself"
 
 
 def _pythons(profile: Profile) -> list[str]:

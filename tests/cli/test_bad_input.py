@@ -71,6 +71,9 @@ def test_a_broken_profile_has_every_mistake_told_with_its_place(
     assert (exit_code, error["code"]) == (2, code)
     assert [(problem["line"], problem["key"]) for problem in error["context"]] == places
     assert {problem["file"] for problem in error["context"]} == {name}
+    example = ROOT / "profiles" / "gemma-qlora.toml"
+    assert error["hint"] == ("envlock --version" if code == "profile-newer" else f"cat {example}")
+    assert example.is_file()
 
 
 def test_an_unknown_profile_names_the_nearest_one(shell: Shell) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envlock.cli import registry
-from tests.cli.conftest import Shell
+from tests.cli.conftest import ROOT, Shell
 
 
 def test_help_names_every_verb_and_exit_code(shell: Shell, golden: Callable[[str, str], None]) -> None:
@@ -67,6 +67,7 @@ def test_global_flags_stand_on_either_side_of_the_verb(shell: Shell) -> None:
 
 def test_version_is_one_line_and_with_v_a_bug_report(shell: Shell) -> None:
     assert shell("--version").stdout.split()[0] == "envlock"
+    assert shell("-V").stdout == shell("--version").stdout
     assert [line.split()[0] for line in shell("--version", "-v").stdout.splitlines()] == ["envlock", "uv", "python"]
     assert set(shell("--version", "-v", "--json").document["result"]["engines"]) == {"uv", "python"}
 
@@ -140,6 +141,21 @@ def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
         child.stdout.close()
         assert child.stderr.read() == ""
         assert child.wait(timeout=60) == 0
+
+
+def test_help_is_a_word_too(shell: Shell) -> None:
+    assert shell("help").stdout == shell("--help").stdout
+    assert shell("help", "plan").stdout == shell("plan", "--help").stdout
+    assert shell("help", "nope", "--json").document["error"]["code"] == "unknown-command"
+
+
+def test_profiles_says_whose_they_are(shell: Shell) -> None:
+    text = (ROOT / "profiles" / "gemma-qlora.toml").read_text(encoding="utf-8")
+    shell.write("profiles/mine.toml", text.replace('name = "gemma-qlora"', 'name = "mine"'))
+    blocks = shell("profiles").stdout.split("\n\n")
+    origins = {block.split()[0]: block.rstrip().splitlines()[-1].split(maxsplit=1)[1] for block in blocks}
+    assert origins["gemma-qlora"] == "envlock itself"
+    assert origins["mine"] == "profiles/mine.toml"
 
 
 @pytest.mark.parametrize("arguments", [("profiles",), ("profiles", "--json"), ("--help",), ("profiles", "--nope")])

@@ -105,6 +105,7 @@ LISTED = Listed(
                 backends=(CU121,),
             ),
             locked=(),
+            own=True,
         ),
     )
 )

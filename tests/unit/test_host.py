@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from envlock import host
 from envlock.errors import Misuse
 from envlock.model import Driver, Gpu, HostFacts
 
+ROOT = Path(__file__).parents[2]
 FILE = "host.json"
 GPU_CC = {
     "Tesla T4": "7.5",
@@ -93,6 +96,20 @@ def test_what_is_missing_is_unknown() -> None:
 
 def test_null_is_the_same_as_missing() -> None:
     assert host.parse(json.dumps({**dict.fromkeys(DOCUMENT), "schema": 1}), FILE) == HostFacts()
+
+
+def test_the_machine_of_the_documentation_is_one() -> None:
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"So `(\{.*\})` is a machine\.", text)
+    found = host.name_capabilities(host.parse(example, FILE), GPU_CC)
+    assert found == HostFacts(
+        glibc="2.35",
+        driver=Driver(version="535.104.05"),
+        gpus=(Gpu(name="RTX 3090", compute_capability="8.6"),),
+        sources=found.sources,
+    )
+    section = text[text.index("`detect` gives") : text.index("So `{")]
+    assert {"schema", "sources", *host.FACTS} <= set(re.findall(r"`([a-z_]+)`", section))
 
 
 def test_windows_numbers_its_drivers_otherwise() -> None:

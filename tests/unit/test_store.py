@@ -135,7 +135,10 @@ def test_an_unknown_profile_names_those_there_are(tmp_path: Path, name: str, exp
         store.profile_file(name, tmp_path)
     (problem,) = caught.value.problems
     assert (caught.value.code, caught.value.hint) == ("profile-unknown", "envlock profiles")
-    assert (problem.message, problem.expected) == (f"no profile is named `{name}`", expected)
+    assert (problem.message, problem.expected) == (
+        f"no profile is named `{name}`: there is no profiles/{name}.toml, and none of envlock's own",
+        expected,
+    )
 
 
 def test_a_folder_that_hides_its_profiles_is_told(common: Path) -> None:
