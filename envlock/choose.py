@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from envlock import request, rules
+from envlock import gpu_names, request, rules
 from envlock.errors import Misuse, Problem
 from envlock.facts import Capability, Facts, capability, runs
 from envlock.model import BackendSpec, Caution, Cell, Decision, Floors, HostFacts, Policy, Precision, Profile, Refusal
@@ -67,7 +67,7 @@ def backend(
         warnings=tuple(
             dict.fromkeys(
                 chain(
-                    (caution for host in hosts for caution in _of_machine(host)),
+                    (caution for host in hosts for caution in (*_of_machine(host), *_of_processor(host, facts))),
                     (caution for finding in taken for caution in finding.cautions),
                 )
             )
@@ -143,6 +143,15 @@ def _of_machine(host: HostFacts) -> Iterator[Caution]:
         if gpu.compute_capability is None:
             told = f"the compute capability of {gpu.name} is not known: no build was held against it"
             yield Caution(code="gpu-unknown", message=told)
+
+
+def _of_processor(host: HostFacts, facts: Facts) -> Iterator[Caution]:
+    archs = facts.gpu_archs
+    for gpu in host.gpus:
+        only = gpu_names.processor(gpu, archs)
+        if only not in (None, host.arch):
+            told = f"{gpu.name} is built together with {only}, and the machine is said to be {host.arch}"
+            yield Caution(code="gpu-of-another-processor", message=told)
 
 
 def _precision(spec: BackendSpec, hosts: Sequence[HostFacts], facts: Facts) -> Precision | None:

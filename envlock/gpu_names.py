@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["canonical", "capability", "is_foreign", "meant", "similar"]
+from envlock.model import Gpu
+
+__all__ = ["canonical", "capability", "is_foreign", "meant", "processor", "similar"]
 
 MAKER: Final = re.compile(r"^(nvidia|tesla|geforce|grid)\s+")
 FOREIGN: Final = re.compile(r"\b(amd|radeon|rx|instinct|mi[0-9]{2,3}[a-z]?|firepro|intel|arc|iris|apple)\b")
@@ -66,6 +68,11 @@ def similar(name: str, table: Mapping[str, str]) -> tuple[str, ...]:
 def is_foreign(name: str) -> bool:
     """Return whether the name is that of a GPU of another maker."""
     return FOREIGN.search(name.casefold()) is not None
+
+
+def processor(gpu: Gpu, archs: Mapping[str, str]) -> str | None:
+    """Return the only processor that a GPU is built together with; `archs` maps names and compute capabilities."""
+    return archs.get(gpu.compute_capability or "") or capability(gpu.name, archs)
 
 
 def _names(table: Mapping[str, str]) -> Iterator[tuple[str, str]]:

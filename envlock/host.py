@@ -242,7 +242,7 @@ def _with_gpus(host: HostFacts, gpus: tuple[Gpu, ...], gpu_arch: Mapping[str, st
         expected = "`--driver VERSION` beside it"
         problem = Problem(message="names a GPU, and there is no NVIDIA driver", key="--gpu", expected=expected)
         raise Misuse("without a driver no GPU computes", code="host-invalid", problems=(problem,))
-    found = (gpu_arch.get(gpu.compute_capability or "") or gpu_names.capability(gpu.name, gpu_arch) for gpu in gpus)
+    found = (gpu_names.processor(gpu, gpu_arch) for gpu in gpus)
     arch = next((each for each in found if each), host.arch)
     host = host if arch == host.arch else _changed(host, "--gpu", arch=arch)
     return _changed(host, "--gpu", gpus=gpus, pci_gpus=(), device_nodes=(), cuda_visible_devices=None)

@@ -217,10 +217,18 @@ def test_without_a_driver_only_cpu_is_taken_unasked() -> None:
         ({"gpus": ()}, "no-visible-gpu"),
         ({"gpus": (), "cuda_visible_devices": ""}, "no-visible-gpu"),
         ({"gpus": (UNKNOWN,)}, "gpu-unknown"),
+        ({"gpus": (Gpu(name="NVIDIA GH200 480GB", compute_capability="9.0"),)}, "gpu-of-another-processor"),
+        ({"gpus": (Gpu(name="Orin", compute_capability="8.7"),)}, "gpu-of-another-processor"),
     ],
 )
 def test_what_is_odd_about_a_machine_is_said(changes: dict[str, Any], says: str) -> None:
     assert says in cautions(decide(host(**changes)))
+
+
+def test_a_gpu_beside_its_own_processor_is_nothing_odd() -> None:
+    beside = host(arch="aarch64", gpus=(Gpu(name="NVIDIA GH200 480GB", compute_capability="9.0"),))
+    assert "gpu-of-another-processor" not in cautions(decide(beside))
+    assert "gpu-of-another-processor" not in cautions(decide())
 
 
 def test_a_library_without_its_module_decides() -> None:
