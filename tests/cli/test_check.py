@@ -166,7 +166,7 @@ def test_where_no_rule_says_anything_either_it_is_no_yes(shell: Shell) -> None:
 
 def test_a_machine_is_not_asked_for_what_has_no_torch(shell: Shell) -> None:
     shell.write("requirements.txt", "rich==13.7.1\n")
-    document = shell("check", "requirements.txt", "--gpu", "8.6", "--json").document
+    document = shell("check", "requirements.txt", "--driver", "570.86.15", "--gpu", "8.6", "--json").document
     assert (document["exit"], document["error"]["code"]) == (2, "machine-not-judged")
     assert shell("check", "requirements.txt", "--gpu", "no such", "--json").document["error"]["code"] != (
         "machine-not-judged"
