@@ -195,7 +195,7 @@ def _make(world: World, job: _Job) -> Locked:
         moved=lock.moved(old, now) if old else (),
         changes=lock.diff(old, new),
         absent={**answer.absent, **{name: error.message for name, error in made.refused.items()}},
-        failure=resolving.unsatisfied(job.profile.name, made.refused),
+        failure=resolving.unsatisfied(job.profile, made.refused),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,7 +96,7 @@ def resolve(world: World, task: Task) -> Resolved:
         pool.shutdown(cancel_futures=True)
     refused = {name: error for name, error in failed.items() if isinstance(error, Refused) and _is_conflict(error)}
     if len(refused) < len(failed) or not found:
-        raise _together(task.profile.name, failed)
+        raise _together(task.profile, failed)
     variants = tuple(found[one.name] for one in task.variants if one.name in found)
     _tell_unhashed(world, task, variants)
     return Resolved(variants=variants, refused=refused)
@@ -191,10 +192,17 @@ def _answer(task: Task, asked: request.Resolution, workbench: Workbench) -> reso
     try:
         return task.resolver.resolve(asked, workbench)
     except EnvlockError as error:
-        fault = second_look.find(error, asked, workbench)
-        if fault is None:
-            raise
-        raise fault from error
+        raise second_look.find(error, asked, workbench) or _with_origins(error, task.profile, asked) from error
+
+
+def _with_origins(error: EnvlockError, profile: Profile, asked: request.Resolution) -> EnvlockError:
+    """Return a conflict that calls the profile by its name, and says of what comes from a named index where from."""
+    if not _is_conflict(error):
+        return error
+    told = [replace(one, message=one.message.replace(asked.root, f"`{profile.name}`")) for one in error.problems]
+    concerned = [name for name in asked.indexes if any(re.search(rf"\b{name}\b", one.message) for one in told)]
+    origins = [Problem(message=f"`{name}` comes from the index `{asked.indexes[name]}` alone") for name in concerned]
+    return Refused(error.message, code=error.code, problems=(*told, *origins), hint=error.hint)
 
 
 def _evident(world: World, task: Task, packages: Sequence[LockedPackage], listed: Pages) -> tuple[LockedPackage, ...]:
@@ -248,16 +256,20 @@ def _sized(package: LockedPackage, known: Mapping[tuple[str, str], Artifact]) ->
     return replace(package, artifacts=tuple(files))
 
 
-def unsatisfied(profile: str, refused: Mapping[str, Refused]) -> Refused | None:
+def unsatisfied(profile: Profile, refused: Mapping[str, Refused]) -> Refused | None:
     """Return one error for the variants that could not be satisfied, where others could."""
     if not refused:
         return None
     problems = tuple(replace(problem, key=name) for name, error in refused.items() for problem in error.problems)
-    message = f"`{profile}` is locked without {', '.join(refused)}: no versions satisfy what is asked there"
-    return Refused(message, code="unsatisfiable", problems=problems, hint=f"envlock plan {profile}")
+    message = f"`{profile.name}` is locked without {', '.join(refused)}: no versions satisfy what is asked there"
+    return Refused(message, code="unsatisfiable", problems=problems, hint=_cure(profile))
 
 
-def _together(profile: str, failed: Mapping[str, BaseException]) -> BaseException:
+def _cure(profile: Profile) -> str:
+    return f"change what {profile.file} requires, then: envlock lock {profile.typed}"
+
+
+def _together(profile: Profile, failed: Mapping[str, BaseException]) -> BaseException:
     """Return one error for all the variants that failed; a bug of ours is not dressed up."""
     ours = {name: error for name, error in failed.items() if isinstance(error, EnvlockError)}
     if len(ours) < len(failed):
@@ -265,8 +277,9 @@ def _together(profile: str, failed: Mapping[str, BaseException]) -> BaseExceptio
     name, first = min(ours.items(), key=lambda row: not isinstance(row[1], WorldFailed))
     problems = tuple(replace(problem, key=of) for of, error in ours.items() for problem in error.problems)
     named = ", ".join([name, *(other for other in ours if other != name)])
-    message = f"`{profile}` cannot be locked for {named}, and stays as it was: {first.message}"
-    hint = (first.hint or "envlock lock PROFILE").replace("PROFILE", profile)
+    message = f"`{profile.name}` cannot be locked for {named}, and stays as it was: {first.message}"
+    hint = _cure(profile) if _is_conflict(first) else first.hint or "envlock lock PROFILE"
+    hint = hint.replace("PROFILE", profile.typed)
     return type(first)(message, code=first.code, problems=problems, hint=hint)
 
 

@@ -186,6 +186,11 @@ def test_a_conflict_in_one_variant_leaves_the_others_locked(place: Place) -> Non
     assert (done.failure.code, done.failure.exit) == ("unsatisfiable", 1)
     assert {problem.key for problem in done.failure.problems} == {"cu128"}
     assert any("triton" in problem.message for problem in done.failure.problems)
+    told = [problem.message for problem in done.failure.problems]
+    assert any("`small` depends on torch==2.8.0" in text for text in told)
+    assert not any("small-profile" in text for text in told)
+    assert told[-1] == "`torch` comes from the index `cu128` alone"
+    assert f"{done.failure.hint}".endswith("profiles/small.toml requires, then: envlock lock small")
     assert set(done.absent) == {"cu128"}
     assert [one.variant.name for one in place.held.variants] == ["cu128-pypi"]
 
