@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from envlock.adopted import Adopted
 from envlock.errors import EnvlockError
 from envlock.judgement import Violation
 
@@ -489,4 +490,6 @@ class Exported:
     warnings: tuple[Caution, ...] = ()
 
 
-Answer: TypeAlias = Detected | Listed | Planned | LockedAll | Installed | Verified | Checked | Diffed | Exported
+Answer: TypeAlias = (
+    Adopted | Detected | Listed | Planned | LockedAll | Installed | Verified | Checked | Diffed | Exported
+)

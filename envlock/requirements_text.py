@@ -19,7 +19,7 @@ from envlock import document, lines
 from envlock.document import SHOWN, safe
 from envlock.errors import EnvlockError, Misuse, Problem
 
-__all__ = ["Beside", "Requirements", "Source", "parse"]
+__all__ = ["Beside", "Requirements", "Source", "logical_lines", "parse"]
 
 _TOLD: Final = 10  # mistakes that are named: a file of another kind has one on every line
 _TRAILING: Final = re.compile(r"\s--?[A-Za-z].*$")
@@ -106,7 +106,7 @@ class _Reading:
             return
         self.seen.add((source.place, constraint))
         before = len(self.problems)
-        for number, line in _lines(source.text):
+        for number, line in logical_lines(source.text):
             self._line(line, source, number, constraint=constraint)
         if len(self.problems) > before:
             _require_no_other_kind(source)
@@ -208,7 +208,7 @@ def _options() -> _Options:
 _OPTIONS: Final = _options()
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield what pip takes for a line, and the number of its first: a backslash at an end goes on to the next."""
     whole, first = "", 0
     for number, raw in enumerate([*text.removeprefix("\ufeff").splitlines(), ""], start=1):

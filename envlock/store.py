@@ -25,6 +25,7 @@ __all__ = [
     "lock_target",
     "profile_file",
     "profile_names",
+    "profile_target",
     "read_text",
     "shown",
     "typed",
@@ -123,6 +124,11 @@ def is_bundled(file: Path) -> bool:
 def example() -> Path:
     """Return a profile that came with envlock, to learn from."""
     return min(_bundled("profiles").glob("*.toml"))
+
+
+def profile_target(name: str, cwd: Path) -> Path:
+    """Return where a new profile is written: the project's `profiles/`, or those in `cwd` where there is no project."""
+    return (_project(cwd) or cwd) / "profiles" / f"{name}.toml"
 
 
 def lock_file(profile: str, cwd: Path) -> Path | None:

@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any
 
 from envlock import host
+from envlock.adopted import Adopted
 from envlock.errors import EnvlockError, unreachable
 from envlock.model import (
     Answer,
@@ -48,7 +49,7 @@ def document(
     }
 
 
-def result(answer: Answer) -> dict[str, Any]:  # noqa: PLR0911  one for each member of the union
+def result(answer: Answer) -> dict[str, Any]:  # noqa: C901, PLR0911  one for each member of the union
     """Return what stands under `result`."""
     match answer:
         case Detected():
@@ -69,6 +70,8 @@ def result(answer: Answer) -> dict[str, Any]:  # noqa: PLR0911  one for each mem
             return _diffed(answer)
         case Exported():
             return _exported(answer)
+        case Adopted():
+            return _adopted(answer)
         case _:
             raise unreachable(answer)
 
@@ -220,6 +223,24 @@ def _exported(answer: Exported) -> dict[str, Any]:
         "built": list(answer.built),
         "command": answer.command,
         "warnings": [_caution(row) for row in answer.warnings],
+        "text": answer.text,
+    }
+
+
+def _adopted(answer: Adopted) -> dict[str, Any]:
+    return {
+        "profile": answer.profile,
+        "path": answer.path,
+        "file": answer.file,
+        "kind": answer.kind,
+        "python": answer.python,
+        "backends": [build.name for build in answer.builds],
+        "kept": list(answer.kept),
+        "added": list(answer.added),
+        "dropped": [dataclasses.asdict(row) for row in answer.dropped],
+        "reasons": {"python": answer.reason, **{build.name: build.why for build in answer.builds}},
+        "notes": list(answer.notes),
+        "command": answer.command,
         "text": answer.text,
     }
 

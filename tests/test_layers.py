@@ -19,7 +19,7 @@ PACKAGE = ROOT / "envlock"
 # From the bottom up. A module may import from its own rung, if no cycle comes of it, and from those below.
 LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("leaf", ("envlock", "envlock.errors")),
-    ("types", ("envlock.model", "envlock.config", "envlock.judgement")),
+    ("types", ("envlock.model", "envlock.adopted", "envlock.config", "envlock.judgement")),
     (
         "pure",
         (
@@ -49,6 +49,12 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.conflict_rules",
             "envlock.requirements_text",
             "envlock.conflicts",
+            "envlock.foreign",
+            "envlock.foreign_names",
+            "envlock.environment_yml",
+            "envlock.wishes",
+            "envlock.adopting",
+            "envlock.profile_text",
         ),
     ),
     (

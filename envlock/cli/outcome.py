@@ -7,6 +7,7 @@ import shlex
 from packaging.version import Version
 
 from envlock import store
+from envlock.adopted import Adopted
 from envlock.errors import EnvlockError, Misuse, Refused, WorldFailed, unreachable
 from envlock.model import (
     Answer,
@@ -28,7 +29,7 @@ __all__ = ["judge"]
 def judge(answer: Answer) -> EnvlockError | None:  # noqa: PLR0911  one for each member of the union
     """Return the error that stands beside the answer, or None where the answer is yes."""
     match answer:
-        case Detected() | Listed() | Exported():
+        case Detected() | Listed() | Exported() | Adopted():
             return None
         case LockedAll():
             return answer.failure

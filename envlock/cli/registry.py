@@ -45,6 +45,10 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             summary="what this machine is: driver, GPUs, glibc, Pythons, compilers, each with its source",
         ),
         "profiles": Verb(module="envlock.cli.profiles", summary="the profiles that can be named here"),
+        "init": Verb(
+            module="envlock.cli.init",
+            summary="a profile from a requirements file, a freeze, an environment.yml or a pyproject.toml",
+        ),
         "plan": Verb(
             module="envlock.cli.plan",
             summary="which backend fits, why, and why not the others; nothing is changed",

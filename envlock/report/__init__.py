@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from envlock.adopted import Adopted
 from envlock.cli.terminal import Terminal
 from envlock.errors import unreachable
 from envlock.model import Answer, Checked, Detected, Diffed, Exported, Installed, Listed, LockedAll, Planned, Verified
-from envlock.report import check, diff, export, host, locks, plan, profiles, proof
+from envlock.report import check, diff, export, host, init, locks, plan, profiles, proof
 from envlock.report.canvas import Canvas
 
 __all__ = ["render"]
 
 
-def render(answer: Answer, *, terminal: Terminal, verbose: bool) -> str:
+def render(answer: Answer, *, terminal: Terminal, verbose: bool) -> str:  # noqa: C901  one for each member of the union
     """Return the text for stdout; `verbose` adds sources and what went well without saying so."""
     canvas = Canvas(terminal)
     match answer:
@@ -33,6 +34,8 @@ def render(answer: Answer, *, terminal: Terminal, verbose: bool) -> str:
             diff.draw(canvas, answer, verbose=verbose)
         case Exported():
             export.draw(canvas, answer, verbose=verbose)
+        case Adopted():
+            init.draw(canvas, answer, verbose=verbose)
         case _:
             raise unreachable(answer)
     return canvas.text()
