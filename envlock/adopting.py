@@ -87,7 +87,7 @@ def derive(foreign: Foreign, known: Known, *, python: str | None, here: str) -> 
         requires=listed,
         torch=choice.torch,
         dropped=(*dropped, *unfit),
-        notes=(*notes, *_open(packages.values())),
+        notes=(*notes, *_bounded(packages, stack, builds[0].name, known), *_open(packages.values())),
     )
 
 
@@ -103,7 +103,7 @@ def _choice(foreign: Foreign, known: Known, python: str | None, here: str) -> _C
         wish = asked.packages.get("torch")
         if wish is None:
             continue
-        hints = (*asked.hints, *foreign.hints)
+        hints = (*foreign.hints, *asked.hints)
         torch = _torch(wish, asked, candidate, hints, known)
         row = known.facts.torch(torch) if torch and _is_version(torch) else None
         if row is not None and candidate in row.python and not _too_old(asked, candidate, known):
@@ -130,7 +130,7 @@ def _without_torch(foreign: Foreign, candidates: Sequence[tuple[str, str]], here
     chosen = here if free else next(iter(allowed))
     reason = "the one that envlock runs on" if free else allowed[chosen].partition(", ")[0]
     asked = wishes.read(foreign.lines, chosen)
-    return _Choice(python=chosen, reason=reason, wishes=asked, torch=None, hints=(*asked.hints, *foreign.hints))
+    return _Choice(python=chosen, reason=reason, wishes=asked, torch=None, hints=(*foreign.hints, *asked.hints))
 
 
 def _pythons(foreign: Foreign, known: Facts, python: str | None) -> Iterator[tuple[str, str]]:
@@ -291,6 +291,16 @@ def _completed(stack: Stack, torch: str | None, known: Known) -> Stack:
     floors = (row.floor for row in conflicts.violations(probe, known.rules) if row.package == "triton" and row.floor)
     found = next((one for floor in floors if (one := re.search(r"[0-9][0-9.]*", floor))), None)
     return replace(stack, packages={**stack.packages, "triton": found[0]}) if found else stack
+
+
+def _bounded(packages: Mapping[str, Wish], stack: Stack, backend: str, known: Known) -> Iterator[str]:
+    """Yield which requirements a rule would bound that no resolver knows of."""
+    silent = {rule.id for rule in known.rules.rules if rule.kind == "silent"}
+    for name, wish in packages.items():
+        probe = replace(stack, packages={**stack.packages, name: _NEWEST}, backend=backend)
+        for row in conflicts.violations(probe, known.rules) if wish.pin is None else ():
+            if row.package == name and row.rule in silent and row.ceiling and row.ceiling not in wish.clauses:
+                yield f"`{wish}` may need {row.ceiling}: {row.because} [{row.rule}]"
 
 
 def _open(packages: Iterable[Wish]) -> Iterator[str]:

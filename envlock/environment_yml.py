@@ -7,6 +7,7 @@ in it is run or multiplied.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,7 +27,7 @@ __all__ = ["parse"]
 
 _LARGEST: Final = 1 << 20  # characters: an environment has some hundreds of lines, and composing is slow
 _SPEC: Final = re.compile(r"(?:[^\s:]+::)?(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)\s*(?P<version>[^\[\]]*)")
-_EXACT: Final = re.compile(r"(?:==?\s*)?(?P<version>[A-Za-z0-9_.!+*-]+)(?:[=\s]+(?P<build>\S+))?")
+_EXACT: Final = re.compile(r"(?:==?\s*)?(?P<version>[A-Za-z0-9][A-Za-z0-9_.!+*-]*)(?:[=\s]+(?P<build>\S+))?")
 _CUDA_BUILD: Final = re.compile(r"cuda_?(?P<major>[0-9]{2})\.?(?P<minor>[0-9])")
 _PARTS: Final = 3  # of a release that is written out: `=2.1.2` means no other, `=2.1` all of 2.1
 
@@ -181,12 +182,12 @@ def _top(text: str, file: str) -> list[tuple[Any, Any]]:
 
 def _refuse_anchors(node: Any, file: str) -> None:
     """Raise for a node with a name: what repeats it would be read, and told, many times over."""
-    left = [node]
+    left = deque([node])
     while left:
-        one = left.pop()
+        one = left.popleft()
         if one.anchor is not None:
             raise _invalid(file, _line(one), f"has the anchor `&{one.anchor}`", "every package written out")
-        left += list(_inner(one))
+        left.extend(_inner(one))
 
 
 def _inner(node: Any) -> Iterator[Any]:

@@ -74,7 +74,7 @@ def read(lines: Iterable[Line], python: str) -> Wishes:
         more = [Problem(message=f"and {rest} more", file=reader.problems[0].file)] if rest > 0 else []
         told = (*reader.problems[:_TOLD], *more)
         raise Misuse("the requirements cannot be read", code="requirements-invalid", problems=told)
-    return Wishes(packages=reader.wishes, hints=tuple(reader.hints), dropped=tuple(reader.dropped))
+    return Wishes(packages=reader.wishes, hints=(*reader.labels, *reader.indexes), dropped=tuple(reader.dropped))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +84,8 @@ class _Reader:
     python: str
     wishes: dict[str, Wish] = field(default_factory=dict)
     constraints: list[Wish] = field(default_factory=list)
-    hints: list[Hint] = field(default_factory=list)
+    labels: list[Hint] = field(default_factory=list)  # what was installed
+    indexes: list[Hint] = field(default_factory=list)  # where it might have come from
     dropped: list[Dropped] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -119,7 +120,7 @@ class _Reader:
     def _index(self, line: Line, address: str) -> None:
         backend = re.split(r"[?#]", address)[0].rstrip("/").rpartition("/")[2]
         if _BACKEND.fullmatch(backend):
-            self.hints.append(Hint(backend=backend, why=f"named by the index on line {line.number}"))
+            self.indexes.append(Hint(backend=backend, why=f"named by the index on line {line.number}"))
             self._drop(line, f"the backend {backend} names that index")
         else:
             self._drop(line, "a profile names no index: the setting `index.pypi` does, or ENVLOCK_INDEX_PYPI")
@@ -165,7 +166,7 @@ class _Reader:
             return wish
         public = wish.pin.partition("+")[0]
         if _BACKEND.fullmatch(label):
-            self.hints.append(Hint(backend=label, why=f"named by {wish.name} {wish.pin}"))
+            self.labels.append(Hint(backend=label, why=f"named by {wish.name} {wish.pin}"))
             why = f"the backend {label} is that build"
         else:
             why = f"a build that the index does not have: {public} is taken"

@@ -24,6 +24,7 @@ __all__ = ["run"]
 STDIN: Final = "-"
 _STDIN_FILE: Final = Path("/dev/stdin")
 _NESTED: Final = re.compile(r"(?:(?P<wish>-r|--requirement)|-c|--constraint)[ =]?\s*(?P<file>\S.*)")
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 # Of a file that is called so its folder says more.
 _COMMON: Final = frozenset({"environment", "env", "freeze", "pyproject", "requirements", "stdin"})
 
@@ -95,7 +96,7 @@ def run(world: World, source: str, *, name: str | None, python: str | None, outp
 
 
 def _read(world: World, path: Path, asked: _Asked, known: Known) -> Foreign:
-    text = store.read_text(path, what="file")
+    text = _text(path, asked)
     kind = foreign.kind(text, asked.shown)
     folder = world.cwd if asked.source == STDIN else path.parent
     if kind == "environment.yml":
@@ -110,6 +111,20 @@ def _read(world: World, path: Path, asked: _Asked, known: Known) -> Foreign:
     dropped: list[Dropped] = []
     lines = tuple(_expanded(world, found.lines, folder, dropped, (path.resolve(),)))
     return replace(found, lines=lines, dropped=(*found.dropped, *dropped))
+
+
+def _text(path: Path, asked: _Asked) -> str:
+    """Return the text of the file; of one in UTF-16, as some shells of Windows redirect to, the error says the cure."""
+    try:
+        return store.read_text(path, what="file")
+    except Misuse as error:
+        if error.code != "file-not-text" or (store.content(path) or b"")[:2] not in _UTF_16:
+            raise
+        called = asked.name or _slug(path.stem) or "mine"
+        hint = (
+            f"iconv -f utf-16 -t utf-8 {shlex.quote(asked.source)} | envlock init --from - --name {shlex.quote(called)}"
+        )
+        raise Misuse(error.message, code=error.code, problems=error.problems, hint=hint) from error
 
 
 def _expanded(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envlock.adopted import Adopted, Dropped
-from envlock.report.canvas import MARKS, Canvas
+from envlock.report.canvas import MARKS, Canvas, Cell
 
 __all__ = ["draw"]
 
@@ -29,14 +29,15 @@ def draw(canvas: Canvas, answer: Adopted, *, verbose: bool) -> None:
     if answer.dropped:
         canvas.gap()
         canvas.line(("not kept:", "bold"))
-        rows = _each(answer.dropped) if verbose else _together(answer.dropped)
-        canvas.table([((place,), (what,), (why,)) for place, what, why in rows])
+        groups = [[one] for one in answer.dropped] if verbose else _together(answer.dropped)
+        canvas.table([_row(group, answer.file) for group in groups])
     if answer.notes:
         canvas.gap()
     for note in answer.notes:
         canvas.line(MARKS["warn"], f" {note}")
-    canvas.gap()
-    canvas.code(answer.command or f"envlock lock {answer.profile}")
+    if answer.command is not None:
+        canvas.gap()
+        canvas.code(answer.command)
 
 
 def _added(canvas: Canvas, answer: Adopted) -> None:
@@ -49,24 +50,21 @@ def _requirements(count: int) -> str:
     return f"{count} requirement{'s' if count != 1 else ''}"
 
 
-def _each(dropped: Sequence[Dropped]) -> list[tuple[str, str, str]]:
-    return [(_place([one]), one.what, one.why) for one in dropped]
-
-
-def _together(dropped: Sequence[Dropped]) -> list[tuple[str, str, str]]:
+def _together(dropped: Sequence[Dropped]) -> list[list[Dropped]]:
     groups: dict[str, list[Dropped]] = {}
     for one in dropped:
         groups.setdefault(one.why, []).append(one)
-    return [(_place(group), _few([one.what for one in group]), why) for why, group in groups.items()]
+    return list(groups.values())
 
 
-def _place(group: Sequence[Dropped]) -> str:
-    numbers = [one.line for one in group if one.line is not None]
-    if not numbers:
+def _row(group: Sequence[Dropped], file: str) -> tuple[Cell, Cell, Cell]:
+    """Return where the first of a group stands, what they are, and the reason that they share."""
+    rest = len(group) - _NAMED
+    what = ", ".join(one.what for one in group[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return (_place(group[0], file) + (" …" if len(group) > 1 else ""),), (what,), (group[0].why,)
+
+
+def _place(one: Dropped, file: str) -> str:
+    if one.line is None:
         return ""
-    return f"line {numbers[0]}" + (" …" if len(numbers) > 1 else "")
-
-
-def _few(texts: Sequence[str]) -> str:
-    rest = len(texts) - _NAMED
-    return ", ".join(texts[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return f"line {one.line}" if one.file in {None, file} else f"{one.file}:{one.line}"

@@ -77,7 +77,7 @@ def test_version_is_one_line_and_with_v_a_bug_report(shell: Shell) -> None:
     [
         ((), "usage", "no command was given"),
         (("pln",), "unknown-command", "did you mean `plan`"),
-        (("frobnicate",), "unknown-command", "detect, profiles, plan"),
+        (("frobnicate",), "unknown-command", "detect, profiles, init, plan"),
         (("plan",), "usage", "PROFILE"),
         (("plan", "--bakend", "cpu"), "unknown-option", "did you mean `--backend`"),
         (("plan", "x", "--back", "cpu"), "unknown-option", "`--back`"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envlock.adopted import Adopted, Build, Dropped
 from envlock.errors import Problem, WorldFailed
 from envlock.judgement import Given, Violation
 from envlock.model import (
@@ -462,7 +463,40 @@ UNSEEN = Caution(code="package-unseen", message="setuptools is not named, so whe
 DOUBTFUL = Caution(code="build-unknown", message="which GPUs torch 9.9 for cu121 was built for is not known")
 UNSAID = "torch 9.9 is not known: whether this machine can run it cannot be said"
 
+ADOPTED = Adopted(
+    profile="llava",
+    file="environment.yml",
+    kind="environment.yml",
+    text=None,
+    path="profiles/llava.toml",
+    python="3.10",
+    reason="3.10.13 in environment.yml",
+    builds=(
+        Build(name="cu121", why="named by the build py3.10_cuda12.1_cudnn8.9.2_0", pypi=True),
+        Build(name="cu118", why="built too"),
+        Build(name="cpu", why="for machines without a GPU", pypi=True),
+    ),
+    kept=("torch==2.1.2", "numpy==1.26.*", "transformers==4.37.2", "setuptools<82"),
+    added=("setuptools<82",),
+    dropped=(
+        Dropped(what="python h955ad1f_0", why="a build of conda's", file="environment.yml", line=4),
+        Dropped(what="openssl=3.0", why="part of conda's Python, or of the system", file="environment.yml", line=5),
+        Dropped(what="xz=5.4", why="part of conda's Python, or of the system", file="environment.yml", line=6),
+        Dropped(what="tk=8.6", why="part of conda's Python, or of the system", file="environment.yml", line=7),
+        Dropped(what="zlib=1.2", why="part of conda's Python, or of the system", file="environment.yml", line=8),
+        Dropped(what="bzip2=1.0", why="part of conda's Python, or of the system", file="environment.yml", line=9),
+        Dropped(what="--pre", why="an option of pip's", file="req/base.txt", line=2),
+        Dropped(what="backend cu126", why="bitsandbytes 0.41.1 has no library for it"),
+    ),
+    notes=("`numpy` may need <2: torch before 2.3 is built against NumPy 1 [torch-numpy]",),
+    command="envlock lock llava",
+)
 ANSWERS: dict[str, Answer] = {
+    "init-written": ADOPTED,
+    "init-whole": replace(
+        ADOPTED, kind="requirements", file="requirements.txt", kept=ADOPTED.kept[:1], added=(), dropped=(), notes=()
+    ),
+    "init-printed": replace(ADOPTED, text='schema = 1\nname = "llava"\n', path=None, command=None),
     "check-no": CHECKED,
     "check-yes": replace(
         CHECKED, left_open=(), unjudged=(), violations=(), decision=CHOSEN.plan.decision, warnings=(UNSEEN,)
