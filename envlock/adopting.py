@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import conflicts, wishes
 from envlock.adopted import Build, Dropped
@@ -105,7 +105,7 @@ def _choice(foreign: Foreign, known: Known, python: str | None, here: str) -> _C
             continue
         hints = (*foreign.hints, *asked.hints)
         torch = _torch(wish, asked, candidate, hints, known)
-        row = known.facts.torch(torch) if torch and _is_version(torch) else None
+        row = known.facts.torch(torch) if torch else None
         if row is not None and candidate in row.python and not _too_old(asked, candidate, known):
             told = reason.replace(_TORCH, f"torch {row.torch}")
             return _Choice(python=candidate, reason=told, wishes=asked, torch=row.torch, hints=hints)
@@ -383,19 +383,12 @@ def _said(row: Violation) -> str:
 
 
 def _pins(packages: Mapping[str, Wish]) -> dict[str, str]:
-    """Return name -> version of what is pinned to one that PEP 440 knows."""
-    return {name: wish.pin for name, wish in packages.items() if wish.pin is not None and _is_version(wish.pin)}
+    """Return name -> version of what is pinned."""
+    return {name: wish.pin for name, wish in packages.items() if wish.pin is not None}
 
 
 def _specifiers(wish: Wish) -> SpecifierSet:
     return SpecifierSet(",".join(wish.clauses))
-
-
-def _is_version(text: str) -> bool:
-    try:
-        return bool(Version(text))
-    except InvalidVersion:
-        return False
 
 
 def _dropped(wish: Wish, why: str) -> Dropped:

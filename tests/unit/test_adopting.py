@@ -138,6 +138,10 @@ def test_an_open_torch_is_the_newest_that_fits_and_that_is_told() -> None:
     assert "a profile pins bitsandbytes" in reasons(draft)["bitsandbytes>=0.40"]
 
 
+def test_an_open_bitsandbytes_is_the_newest_that_breaks_no_rule_beside_the_pins() -> None:
+    assert "bitsandbytes==0.45.5" in derive("torch==2.1.2\nbitsandbytes\n").requires
+
+
 def test_torch_is_pinned_everywhere_or_nowhere() -> None:
     draft = derive("torch==2.4.1; python_version < '3.13'\ntorch>=2\n", python="3.12")
     assert "torch==2.4.1" in draft.requires

@@ -106,6 +106,10 @@ def test_what_cannot_be_kept_is_told(spec: str) -> None:
     assert dropped.line == 2
 
 
+def test_a_python_of_any_version_says_none() -> None:
+    assert parse("dependencies:\n  - python\n").python is None
+
+
 def test_what_is_no_part_of_a_profile_is_told() -> None:
     found = parse("variables:\n  A: b\ndependencies:\n  - npm:\n      - x\n")
     assert [(one.what, one.line) for one in found.dropped] == [("variables:", 1), ("npm:", 4)]
