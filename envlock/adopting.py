@@ -17,7 +17,7 @@ from envlock.errors import Misuse, Problem
 from envlock.facts import Facts
 from envlock.foreign import Foreign, Hint, Line
 from envlock.foreign_names import Names
-from envlock.model import Violation
+from envlock.judgement import Violation
 from envlock.wishes import Wish, Wishes
 
 __all__ = ["Draft", "Known", "derive"]

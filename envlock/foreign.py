@@ -81,7 +81,7 @@ def kind(text: str, file: str) -> Kind:
 def requirements(text: str, file: str) -> tuple[tuple[Line, ...], tuple[Dropped, ...]]:
     """Return what a requirements file or freeze asks for, and that its hashes are not taken."""
     text = text.removeprefix("\ufeff")
-    found = tuple(Line(text=line, file=file, number=number) for number, line in requirements_text.lines(text))
+    found = tuple(Line(text=line, file=file, number=number) for number, line in requirements_text.logical_lines(text))
     hashes = len(_HASH.findall(text))
     if not hashes:
         return found, ()

@@ -19,12 +19,13 @@ from envlock import document, lines
 from envlock.document import SHOWN, safe
 from envlock.errors import EnvlockError, Misuse, Problem
 
-__all__ = ["Beside", "Requirements", "Source", "logical_lines", "parse"]
+__all__ = ["Beside", "Requirements", "Source", "alone", "logical_lines", "parse"]
 
 _TOLD: Final = 10  # mistakes that are named: a file of another kind has one on every line
-_TRAILING: Final = re.compile(r"\s--?[A-Za-z].*$")
+_TRAILING: Final = re.compile(r"\s+--?[A-Za-z].*$")
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*$")
 _EDITABLE: Final = re.compile(r"(?:-e|--editable)[ =]")
+_OPTION: Final = re.compile(rf"(?!{_EDITABLE.pattern})-")
 _EGG: Final = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+)")
 # `torch=2.6`, conda's `numpy=1.26.4=py310_0`, and the table of `pip list`.
 _ALMOST: Final = re.compile(
@@ -75,6 +76,11 @@ def parse(source: Source, python: str, beside: Beside) -> Requirements:
         told = (*reading.problems[:_TOLD], *more)
         raise Misuse("the requirements cannot be read", code="requirements-invalid", problems=told)
     return reading.result()
+
+
+def alone(line: str, file: str, python: str) -> Requirements:
+    """Read one requirement, which names no other file; raises `Misuse` as `parse` does."""
+    return parse(Source(text=line, file=file, place=file), python, lambda source, _: source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +134,10 @@ class _Reading:
 
     def _line(self, line: str, source: Source, number: int, *, constraint: bool) -> None:
         try:
-            if line.startswith("-") and not _EDITABLE.match(line):
+            if _OPTION.match(line):
                 self._options(line, source, number)
             else:
-                self._requirement(_TRAILING.sub("", line), source, number, constraint=constraint)
+                self._requirement(line, source, number, constraint=constraint)
         except InvalidRequirement as error:
             self.problems.append(_mistake(line, error, source.file, number))
 
@@ -209,7 +215,10 @@ _OPTIONS: Final = _options()
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what pip takes for a line, and the number of its first: a backslash at an end goes on to the next."""
+    """Yield what pip takes for a line, and the number of its first: a backslash at an end goes on to the next.
+
+    A requirement is yielded without the options behind it, such as its hashes.
+    """
     whole, first = "", 0
     for number, raw in enumerate([*text.removeprefix("\ufeff").splitlines(), ""], start=1):
         first = first or number
@@ -218,7 +227,7 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         line = _COMMENT.sub("", whole + raw).strip()
         if line:
-            yield first, line
+            yield first, line if _OPTION.match(line) else _TRAILING.sub("", line)
         whole, first = "", 0
 
 

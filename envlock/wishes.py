@@ -127,7 +127,7 @@ class _Reader:
 
     def _address(self, line: Line) -> None:
         """Take the version that the name of a wheel tells; any other address is none of an index's files."""
-        pins = requirements_text.parse(line.text, line.file, self.python).pins
+        pins = requirements_text.alone(line.text, line.file, self.python).pins
         for name, version in pins.items():
             self._drop(line, "an address: a profile names versions, and a lock the files")
             wish = Wish(name=name, extras=frozenset(), clauses=(f"=={version}",), marker=None, line=line)
@@ -144,7 +144,7 @@ class _Reader:
             place = Problem(message=told, file=line.file, line=line.number, expected="a requirement (PEP 508)")
             self.problems.append(place)
             return
-        found = requirements_text.parse(line.text, line.file, self.python)
+        found = requirements_text.alone(line.text, line.file, self.python)
         if not found.pins and not found.left_open:
             self._drop(line, _OTHER_PLATFORM)
         elif asked.url:
