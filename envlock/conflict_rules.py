@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import lines
 from envlock.document import Scope, Shape, quoted, safe
@@ -276,7 +276,7 @@ def _is_specifier(text: str) -> bool:
 def _is_version(text: str) -> bool:
     try:
         return bool(Version(text))
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return False
 
 

@@ -13,8 +13,11 @@ from typing import Final, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from envlock import files
+
 __all__ = ["Distribution", "Entry", "module", "read"]
 
+_LARGEST: Final = 1 << 26  # bytes: the longest RECORD there is has a few million
 _FIELDS: Final = 3  # path, hash, size: the columns of RECORD
 _ASIDE: Final = frozenset({"test", "tests", "docs", "doc", "examples", "benchmarks", "scripts", "tools"})
 
@@ -72,9 +75,10 @@ def _distribution(folder: Path) -> Distribution:
     stem, _, version = folder.name.removesuffix(".dist-info").partition("-")
     named = canonicalize_name(stem)
     try:
-        headers = dict(_headers(_text(folder / "METADATA").splitlines()))
+        metadata = files.read(folder / "METADATA", most=_LARGEST).decode("utf-8", "replace")
+        headers = dict(_headers(metadata.splitlines()))
         name, version = canonicalize_name(headers["name"]), headers["version"]
-        raw = (folder / "RECORD").read_bytes()
+        raw = files.read(folder / "RECORD", most=_LARGEST)
         entries = tuple(_entries(io.StringIO(raw.decode("utf-8"), newline="")))
     except KeyError as error:
         return _broken(folder, named, version, f"METADATA has no {str(error.args[0]).title()}")
@@ -91,10 +95,6 @@ def _distribution(folder: Path) -> Distribution:
 
 def _broken(folder: Path, name: str, version: str, trouble: str) -> Distribution:
     return Distribution(folder=folder.name, name=name, version=version, trouble=trouble)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _headers(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -8,16 +8,19 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from datetime import date, time
+from typing import Any, Final, TypeVar
 
 from envlock.errors import Problem
 
-__all__ = ["ANY", "Object", "Scope", "Shape", "decode", "quoted", "safe"]
+__all__ = ["ANY", "WHOLE", "Object", "Scope", "Shape", "decode", "quoted", "safe"]
 
 T = TypeVar("T")
 
 # How much of a wrong value a message repeats.
 SHOWN = 60
+# The whole numbers of TOML; Python would read any, and write none of more than 4300 digits.
+WHOLE: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +93,11 @@ class Scope:
         return value or default
 
     def count(self, key: str) -> int | None:
-        """Return a whole number above 0."""
+        """Return a whole number above 0, of 64 bits at most."""
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        if isinstance(value, bool) or not isinstance(value, int) or value <= 0 or value not in WHOLE:
             self.complain(key, f"is {quoted(value)}", expected="a whole number above 0")
             return None
         return value
@@ -152,9 +155,13 @@ def decode(text: str, file: str) -> Object | Problem:
 
 
 def quoted(value: object) -> str:
-    """Return a JSON value as it would be written in printable ASCII, cut to a length that fits a message."""
+    """Return a value of JSON or TOML as it would be written in printable ASCII, cut to a length that fits a message."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and value not in WHOLE:
+        return "a number of more than 64 bits"
+    if isinstance(value, (date, time)):
+        return value.isoformat()
     text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import checks
 from envlock.model import Check, Driver, Floors, Gpu, HostFacts
@@ -290,5 +290,5 @@ def _older(one: str, other: str) -> bool:
     """Compare two versions; one that is no version is never older."""
     try:
         return Version(one) < Version(other)
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return False

@@ -103,7 +103,7 @@ def environment(locked: LockedVariant, profile: Profile, addresses: Mapping[str,
         *(f"  - {json.dumps(spec)}" for spec in specs),
     ]
     if not built:
-        items = [*_index_options(locked, addresses), *map(_requirement, locked.packages)]
+        items = [*lock.find_links(locked.packages, profile.name, addresses), *map(_requirement, locked.packages)]
         lines += ["  - pip:", *(f"    - {json.dumps(item)}" for item in items)]
     beside = requirements(locked, profile.name, addresses) if built else {}
     return {"environment.yml": "\n".join(lines) + "\n", **beside}
@@ -159,17 +159,13 @@ def summed(lines: Iterable[str]) -> set[str]:
 
 def _by_hand(locked: LockedVariant, profile: str, addresses: Mapping[str, str], built: str) -> list[str]:
     pip = f"conda run -n {profile} python -m pip install --no-deps --require-hashes"
-    options = "".join(f" {option}" for option in _index_options(locked, addresses))
+    options = "".join(f" {option}" for option in lock.find_links(locked.packages, profile, addresses))
     return [
         "# Then, since conda cannot say --no-build-isolation, with the two files that stand beside this one:",
         f"#   {pip} --only-binary :all: -r {BUILD}",
         f"#   {pip} --no-build-isolation{options} -r {REQUIREMENTS}",
         f"# Built from source: {built}",
     ]
-
-
-def _index_options(locked: LockedVariant, addresses: Mapping[str, str]) -> list[str]:
-    return [f"--find-links {addresses[index]}{package}/" for package, index in lock.indexed(locked.packages).items()]
 
 
 def _requirement(package: LockedPackage) -> str:

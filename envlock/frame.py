@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from envlock import files
 from envlock.model import Check
 
 __all__ = ["REAL", "check", "launcher", "launchers"]
@@ -55,7 +56,7 @@ def _unstartable(root: Path) -> tuple[str, str, str] | None:
 
 def _is_other(file: Path, text: str) -> bool:
     try:
-        return file.is_symlink() or file.read_bytes() != text.encode()
+        return file.is_symlink() or files.read(file, most=_LAUNCHER_BYTES) != text.encode()
     except OSError:
         return True
 
@@ -65,7 +66,7 @@ def _started(python: Path) -> Path:
     try:
         if python.is_symlink() or python.stat().st_size > _LAUNCHER_BYTES:
             return python
-        words = shlex.split(python.read_text(encoding="utf-8"), comments=True)
+        words = shlex.split(files.read(python, most=_LAUNCHER_BYTES).decode("utf-8"), comments=True)
         return Path(words[words.index("exec") + 1])
     except (OSError, ValueError, IndexError):
         return python
@@ -85,7 +86,7 @@ def _leaky(root: Path) -> tuple[str, str, str] | None:
 
 def _settings(file: Path) -> dict[str, str]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = files.read(file, most=_LAUNCHER_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line)

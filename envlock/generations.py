@@ -17,12 +17,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
-from envlock import record
-from envlock.errors import WorldFailed
+from envlock import document, files, record
+from envlock.errors import Problem, WorldFailed
 
 __all__ = [
     "DIGEST_LENGTH",
@@ -51,6 +51,8 @@ PROVEN: Final = "proven.txt"
 _LOCK: Final = ".lock"
 _STATE: Final = ".state.json"
 _TRASH: Final = ".trash-"
+_LARGEST: Final = 1 << 25  # bytes: no record comes near
+_NUMBERS: Final = range(2**63)
 _ID: Final = re.compile(r"[0-9a-f]{12}-([1-9][0-9]*)")
 
 
@@ -107,7 +109,7 @@ def find(path: Path, digest: str) -> Generation | None:
 def read(generation: Path) -> record.Record:
     """Return what the generation says of itself; raise `Misuse` (`env-record-invalid`) for a damaged record."""
     file = generation / record.FILE
-    return record.parse(file.read_text(encoding="utf-8"), str(file))
+    return record.parse(files.read(file, most=_LARGEST).decode("utf-8"), str(file))
 
 
 def proven(generation: Path) -> bool:
@@ -243,13 +245,20 @@ def _linked(path: Path) -> str | None:
 
 def _generation(path: Path, identity: str) -> Generation:
     root = folder(path, identity)
+    variant = _document(root / record.FILE).get("variant")
+    broken = (root / BROKEN).exists()
+    if not isinstance(variant, str):
+        return Generation(id=identity, variant="", complete=False, broken=broken)
+    return Generation(id=identity, variant=variant, complete=True, broken=broken)
+
+
+def _document(file: Path) -> dict[str, Any]:
+    """Return the JSON object of a file, an empty one where it is missing or damaged."""
     try:
-        document = json.loads((root / record.FILE).read_text(encoding="utf-8"))
-        variant = document["variant"]
-    except (OSError, ValueError, KeyError, TypeError):
-        variant = None
-    known = isinstance(variant, str)
-    return Generation(id=identity, variant=variant if known else "", complete=known, broken=(root / BROKEN).exists())
+        found = document.decode(files.read(file, most=_LARGEST).decode("utf-8"), str(file))
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return {} if isinstance(found, Problem) else found
 
 
 def _store(path: Path) -> Path:
@@ -264,11 +273,12 @@ def _names(path: Path) -> list[str]:
 
 
 def _state(path: Path) -> _State:
-    try:
-        document = json.loads((_store(path) / _STATE).read_text(encoding="ascii"))
-        return _State(pid=int(document["pid"]), number=int(document["number"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return _State()
+    state = _document(_store(path) / _STATE)
+    return _State(pid=_whole(state.get("pid")), number=_whole(state.get("number")))
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and value in _NUMBERS else 0
 
 
 def _remember(path: Path, state: _State) -> None:

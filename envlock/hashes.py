@@ -20,11 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from envlock import files as reading
+
 __all__ = ["ALGORITHMS", "File", "Reading", "identity", "load", "place", "read", "save"]
 
 ALGORITHMS: Final = ("sha256", "sha384", "sha512")  # what the wheel specification lets RECORD use
 _MAGIC: Final = "envlock-hashes 1"
 _LIMIT: Final = 200_000  # entries kept, latest first: about eight environments of 25,000 files, 22 MB
+_LARGEST: Final = 1 << 26  # bytes: three times what it may grow to
 _BUFFER: Final = 1 << 20
 
 # A file is remembered only if it had been still for longer than its clock can resolve when it was read; else an
@@ -70,7 +73,7 @@ def identity(stat: os.stat_result) -> str:
 def load(path: Path) -> dict[str, str]:
     """Return identity -> digest; a cache that is missing, damaged or of another format is an empty one."""
     try:
-        head, _, body = path.read_text(encoding="ascii").partition("\n")
+        head, _, body = reading.read(path, most=_LARGEST).decode("ascii").partition("\n")
         if head != _head(body):
             return {}
         return dict(line.split(" ") for line in body.splitlines())

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from packaging.metadata import RawMetadata, parse_email
 from packaging.utils import NormalizedName, canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import index_page, net
 from envlock.document import safe
@@ -199,5 +199,5 @@ def _with_login(url: str, index: Index) -> str:
 def _release(raw: RawMetadata) -> tuple[NormalizedName, Version] | None:
     try:
         return canonicalize_name(raw.get("name", "")), Version(raw.get("version", ""))
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import distinfo, frame, hashes
 from envlock.distinfo import Distribution, Entry
@@ -185,7 +185,7 @@ def _differing(dists: Iterable[Distribution], expected: Mapping[str, str]) -> di
 def _same(one: str, other: str) -> bool:
     try:
         return Version(one) == Version(other)
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return one == other
 
 

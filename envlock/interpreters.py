@@ -177,8 +177,7 @@ def _resolved(path: Path) -> Path | None:
 def _is_shim(path: Path) -> bool:
     """Return whether this is a script, or a program that is called otherwise than a Python."""
     try:
-        with path.open("rb") as file:
-            script = file.read(2) == b"#!"
+        script = files.head(path, 2) == b"#!"
     except OSError:
         return False
     return script or not path.name.startswith("python")

@@ -35,6 +35,13 @@ TOKEN: Final = re.compile(
 PLACE: Final = re.compile(r" ?\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 # Python makes a number of no more than 4300 decimal digits.
 ENDLESS: Final = re.compile(r"[+-]?[0-9](_?[0-9]){4300,}")
+# What a key of one part more has; tomllib's time and memory grow with the square of the parts.
+DEEPEST: Final = 32
+DEEP: Final = re.compile(
+    r"(?:^|[\[{,])[ \t]*"
+    rf"""(?:(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST}}}""",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +53,9 @@ class Fault:
 
 
 def load(text: str) -> dict[str, Any] | Fault:
-    """Return the table a text holds, or what is wrong with the text."""
+    """Return the table a text holds, or what is wrong with the text; no key may have more than `DEEPEST` parts."""
+    if deep := DEEP.search(text):
+        return Fault(message=f"holds a key of more than {DEEPEST} parts", line=text.count("\n", 0, deep.start()) + 1)
     try:
         return dict(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

@@ -20,6 +20,7 @@ __all__ = [
     "build_requirements",
     "diff",
     "files",
+    "find_links",
     "fits",
     "indexed",
     "is_rendered",
@@ -27,6 +28,7 @@ __all__ = [
     "parse",
     "pick",
     "pins",
+    "places",
     "render",
     "requirements",
     "sources",
@@ -158,27 +160,43 @@ def indexed(packages: Iterable[LockedPackage]) -> dict[str, str]:
     return {name: index for name, index in every if index != DEFAULT_INDEX}
 
 
+def find_links(packages: Iterable[LockedPackage], profile: str, addresses: Mapping[str, str]) -> list[str]:
+    """Return the option for pip and uv that names the page of each package of a named index.
+
+    Raise `Refused` (`index-unknown`) for an index that has no address.
+    """
+    named = indexed(packages)
+    unknown = sorted({index for index in named.values() if index not in addresses})
+    if unknown:
+        raise Refused(
+            f"where the index `{unknown[0]}` is, which the lock of `{profile}` names, is not known",
+            code="index-unknown",
+            hint=f"envlock lock {profile}",
+        )
+    return [f"--find-links {addresses[index]}{package}/" for package, index in named.items()]
+
+
 def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return `requirements.txt` of a variant: every package with every hash, and above it how to install by hand.
 
     `addresses` are those of the named indexes as everybody has them: a mirror's would tie the text to one place. Each
     page that is named lists one package only: of an index with files of the same names and other bytes, as those of
-    PyTorch carry them, uv would take the wrong ones and stop at their hashes.
+    PyTorch carry them, uv would take the wrong ones and stop at their hashes. Raise what `find_links` raises.
     """
     variant = locked.variant
     python = f"python{variant.python}"
     built = ", ".join(package.name for package in sources(locked.packages))
     options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
-    pages = _pages(locked.packages, addresses)
+    pages = _pages(locked.packages, profile, addresses)
     uv = f"uv pip sync --python .venv {options}{pages} requirements.txt"
-    pip = f"{python} -m venv .venv && {_before('pip', locked, addresses)}"
+    pip = f"{python} -m venv .venv && {_before('pip', locked, profile, addresses)}"
     pip += f".venv/bin/pip install --no-deps {options}{pages} -r requirements.txt"
     sync = "pip-sync --python-executable .venv/bin/python"
     # pip-sync takes away what only building needs, before it would build.
     plain = f"{python} -m venv .venv && {sync}{pages} --pip-args '--no-deps {options}' requirements.txt"
     lines = [
         f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
-        f"  uv:  uv venv --python {variant.python} && {_before('uv', locked, addresses)}{uv}",
+        f"  uv:  uv venv --python {variant.python} && {_before('uv', locked, profile, addresses)}{uv}",
         f"  pip: {pip}",
         f"  pip-sync: {f'{pip} && {sync} requirements.txt' if built else plain}",
     ]
@@ -187,14 +205,14 @@ def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, st
     return _document(f"{profile}, variant {variant.name} ({variant.platform})", lines, locked.packages)
 
 
-def _pages(packages: Iterable[LockedPackage], addresses: Mapping[str, str]) -> str:
-    return "".join(f" --find-links {addresses[index]}{package}/" for package, index in indexed(packages).items())
+def _pages(packages: Iterable[LockedPackage], profile: str, addresses: Mapping[str, str]) -> str:
+    return "".join(f" {option}" for option in find_links(packages, profile, addresses))
 
 
-def _before(tool: str, locked: LockedVariant, addresses: Mapping[str, str]) -> str:
+def _before(tool: str, locked: LockedVariant, profile: str, addresses: Mapping[str, str]) -> str:
     if not sources(locked.packages):
         return ""
-    wheels = f"--require-hashes --only-binary :all:{_pages(locked.build, addresses)}"
+    wheels = f"--require-hashes --only-binary :all:{_pages(locked.build, profile, addresses)}"
     if tool == "uv":
         return f"uv pip sync --python .venv {wheels} build-requirements.txt && "
     return f".venv/bin/pip install --no-deps {wheels} -r build-requirements.txt && "
@@ -229,12 +247,21 @@ def files(lock: Lock, addresses: Mapping[str, str]) -> dict[str, bytes]:
     """
     found = {}
     for locked in lock.variants:
-        folder = f"{lock.profile}/{locked.variant.name}"
-        found[f"{folder}/requirements.txt"] = requirements(locked, lock.profile, addresses)
-        if locked.build:
-            found[f"{folder}/build-requirements.txt"] = build_requirements(locked, lock.profile)
+        (main, *build) = _beside(lock, locked)
+        found[main] = requirements(locked, lock.profile, addresses)
+        found |= {place: build_requirements(locked, lock.profile) for place in build}
     found[f"{lock.profile}.lock"] = render(lock)
     return {place: text.encode() for place, text in found.items()}
+
+
+def places(lock: Lock) -> list[str]:
+    """Return the relative path of all that `files` would give."""
+    return [*(place for locked in lock.variants for place in _beside(lock, locked)), f"{lock.profile}.lock"]
+
+
+def _beside(lock: Lock, locked: LockedVariant) -> list[str]:
+    names = ["requirements.txt", "build-requirements.txt"] if locked.build else ["requirements.txt"]
+    return [f"{lock.profile}/{locked.variant.name}/{name}" for name in names]
 
 
 def is_rendered(content: bytes) -> bool:

@@ -6,16 +6,20 @@ concerns them all. A digest over the rest of the file tells an edit by hand, or 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, TypeVar
 
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from envlock import lines
-from envlock.document import Object, Scope, Shape
+from envlock.document import Object, Scope, Shape, quoted, safe
 from envlock.errors import Misuse, Problem
 from envlock.model import Artifact, Floors, Inputs, Lock, LockedPackage, LockedVariant, Variant
 
@@ -25,11 +29,10 @@ SCHEMA: Final = 1
 
 _DIGEST_LINE: Final = re.compile(r'^digest = "(?P<digest>[^"\n]*)"\n', re.MULTILINE)
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_ROW: Final = re.compile(r"(?P<kind>package|build|variant)(?:\[(?P<place>\d+)\]|\.(?P<name>[^.]+))")
 
 _NAME: Final = Shape(pattern=r"[a-z0-9]+(?:-[a-z0-9]+)*", expected="a normalized name")
 _LABEL: Final = Shape(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", expected="a name")
-_VERSION: Final = Shape(pattern=r"[0-9A-Za-z][0-9A-Za-z.+!_-]*", expected="a version")
+_VERSION: Final = Shape(pattern=r"[0-9A-Za-z][0-9A-Za-z.+!_-]*", expected="a version (PEP 440)")
 _PYTHON: Final = Shape(pattern=r"3\.\d{1,2}", expected='a Python version such as "3.10"')
 _NUMBER: Final = Shape(pattern=r"\d+(?:\.\d+)*[a-z]*", expected="a dotted number")
 _SHA256: Final = Shape(pattern=r"[0-9a-f]{64}", expected="64 hexadecimal digits")
@@ -39,6 +42,8 @@ _FILE: Final = Shape(
     pattern=r"[A-Za-z0-9][\w.+!]*-[\w.+!]+(?:-\d[\w.]*)?(?:-[\w.]+){3}\.whl|[A-Za-z0-9][\w.+!-]*\.(?:tar\.gz|tar\.bz2|tar\.xz|tgz|zip)",
     expected="the file name of a wheel or an sdist, without a folder",
 )
+
+_SUFFIX: Final = re.compile(r"\.(?:whl|zip|tgz|tar\.(?:gz|bz2|xz))$")
 
 Row = tuple[str, str]  # name and version of a package
 Part = TypeVar("Part")
@@ -172,18 +177,24 @@ def parse(text: str, file: str, *, copied: bool = False) -> Lock:
     schema = document.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise Misuse(
-            f"`{file}` was written by a newer envlock: schema {schema}, this one reads {SCHEMA}",
+            f"`{file}` was written by a newer envlock: schema {quoted(schema)}, this one reads {SCHEMA}",
             code="lock-newer",
             hint=f"{hint} --upgrade",
         )
-    problems: list[Problem] = []
-    lock = _lock(Scope(values=document, path="", file=file, problems=problems), None if copied else called)
-    if problems:
-        found = tuple(_placed(problem, text) for problem in problems)
-        raise Misuse(f"`{file}` is not a lock that envlock wrote", code="lock-invalid", problems=found, hint=hint)
+    top = Scope(values=document, path="", file=file, problems=[])
+    lock = _lock(top, None if copied else called)
+    _refuse(top, text, hint)
     if document["digest"] != _seal(_DIGEST_LINE.sub("", text, count=1)):
         raise Misuse(f"`{file}` was edited after envlock wrote it", code="lock-edited", hint=hint)
+    _check_releases((*top.each("package"), *top.each("build")))
+    _refuse(top, text, hint)
     return lock
+
+
+def _refuse(top: Scope, text: str, hint: str) -> None:
+    if top.problems:
+        message = f"`{top.file}` is not a lock that envlock wrote"
+        raise Misuse(message, code="lock-invalid", problems=_placed(top.problems, text), hint=hint)
 
 
 def _lock(scope: Scope, called: str | None) -> Lock:
@@ -221,7 +232,7 @@ def _allowed(scope: Scope, names: Sequence[str]) -> Mapping[str, tuple[str, ...]
     found = {rule: inner.texts(rule, _LABEL) for rule in inner.values}
     for rule, some in found.items():
         if not re.fullmatch(_NAME.pattern, rule) or not some or not set(some) <= set(names):
-            inner.complain(rule, "waives no rule for a variant there is", expected=f"some of {', '.join(names)}")
+            inner.complain(safe(rule), "waives no rule for a variant there is", expected=f"some of {_listed(names)}")
     return found
 
 
@@ -229,7 +240,8 @@ def _variant(
     scope: Scope, name: str, packages: Sequence[LockedPackage], build: Sequence[LockedPackage]
 ) -> LockedVariant | None:
     if not re.fullmatch(_LABEL.pattern, name):
-        scope.complain(name, "is no name of a variant", expected=_LABEL.expected)
+        scope.complain(safe(name), "is no name of a variant", expected=_LABEL.expected)
+        return None
     inner = scope.inner(name)
     if inner is None:
         return None
@@ -256,6 +268,7 @@ def _variant(
 
 def _packages(scope: Scope, kind: str, names: Sequence[str]) -> Mapping[str, list[LockedPackage]]:
     found: dict[str, list[LockedPackage]] = {}
+    seen: set[tuple[str, str]] = set()
     for row in scope.each(kind):
         row.know("name", "version", "variants", "why", "files")
         name, version = _need(row, "name", _NAME), _need(row, "version", _VERSION)
@@ -265,14 +278,53 @@ def _packages(scope: Scope, kind: str, names: Sequence[str]) -> Mapping[str, lis
             reason.know("by", "variants")
             by = reason.texts("by", _NAME)
             why |= dict.fromkeys(_among(reason, some, default=some), by)
+        if version and _version(version) is None:
+            row.complain("version", f"is {quoted(version)}", expected=_VERSION.expected)
         files = [(_artifact(file), _among(file, some, default=some)) for file in row.each("files")]
         for variant in some:
             artifacts = tuple(artifact for artifact, among in files if variant in among)
             if not artifacts:
                 row.complain("files", f"none is for {variant}", expected="at least one file for each variant")
             package = LockedPackage(name=name, version=version, artifacts=artifacts, why=why.get(variant, ()))
+            if (name, variant) in seen:
+                row.complain("name", f"{name} is there twice for {variant}", expected="one version for each variant")
+            seen.add((name, variant))
             found.setdefault(variant, []).append(package)
     return found
+
+
+def _check_releases(rows: Iterable[Scope]) -> None:
+    """Complain of each file that is called after another release than its own."""
+    for row in rows:
+        name, version = row.values["name"], row.values["version"]
+        for file in row.each("files"):
+            if not _is_of(file.values["file"], name, version):
+                file.complain("file", f"is `{file.values['file']}`", expected=f"a file of {name} {version}")
+
+
+def _is_of(file: str, name: str, version: str) -> bool:
+    """Say whether a file is called after that release; a wheel mostly is, letter for letter."""
+    if file.endswith(".whl") and file.startswith(f"{name.replace('-', '_')}-{version}-"):
+        return True
+    meant = _version(version)
+    return any(canonicalize_name(head) == name and _version(tail) == meant for head, tail in _releases(file))
+
+
+def _releases(file: str) -> Iterator[tuple[str, str]]:
+    """Yield name and version as the file may mean them: those of an sdist may both hold a `-`."""
+    parts = _SUFFIX.sub("", file).split("-")
+    if file.endswith(".whl"):
+        yield parts[0], parts[1]
+    else:
+        yield from (("-".join(parts[:cut]), "-".join(parts[cut:])) for cut in range(1, len(parts)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except ValueError:  # also for a number of more digits than Python reads
+        return None
 
 
 def _artifact(scope: Scope) -> Artifact:
@@ -296,9 +348,13 @@ def _among(scope: Scope, allowed: Sequence[str], *, default: Sequence[str] | Non
         scope.complain(
             "variants",
             f"names {', '.join(strange) or 'none'}",
-            expected=f"some of {', '.join(allowed) or 'no variant'}",
+            expected=f"some of {_listed(allowed) or 'no variant'}",
         )
     return [name for name in named if name in allowed]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(safe, names))
 
 
 def _need(scope: Scope, key: str, shape: Shape) -> str:
@@ -310,18 +366,19 @@ def _need(scope: Scope, key: str, shape: Shape) -> str:
 # ---- where a problem is -------------------------------------------------------------------------------------------
 
 
-def _placed(problem: Problem, text: str) -> Problem:
-    """Add the line where the row or table with the problem begins."""
-    found = _ROW.match(problem.key or "")
-    if found is None:
-        line = _line(text, rf"^{re.escape(problem.key or '')} *=", 0)
-    elif found["place"]:
-        line = _line(text, rf"^\[\[{found['kind']}\]\]", int(found["place"]))
-    else:
-        line = _line(text, rf"^\[{found['kind']}\.\"?{re.escape(found['name'])}", 0)
-    return replace(problem, line=line)
+def _placed(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
+    """Add the line of each key, or of what it would stand in where it is missing."""
+    places = {_spelled(path): line for path, line in lines.of(text).items()}
+    return tuple(replace(problem, line=_line(problem.key or "", places)) for problem in problems)
 
 
-def _line(text: str, pattern: str, place: int) -> int | None:
-    starts = [match.start() for match in re.finditer(pattern, text, re.MULTILINE)]
-    return text.count("\n", 0, starts[place]) + 1 if place < len(starts) else None
+def _spelled(path: lines.Path) -> str:
+    """Return a path as `Scope` spells it."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{safe(part)}" for part in path)
+    return "".join(parts).removeprefix(".")
+
+
+def _line(key: str, places: Mapping[str, int]) -> int | None:
+    while key and key not in places:
+        key = key[: max(key.rfind("."), key.rfind("["), 0)]
+    return places.get(key)

@@ -13,16 +13,15 @@ from typing import Any, Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from envlock.document import quoted
+from envlock.document import WHOLE, quoted
 
 __all__ = ["BACKEND", "BACKEND_NAME", "REQUIREMENT", "SCHEMA", "TABLES", "TOP", "Key", "Kind", "described", "schema"]
 
 SCHEMA: Final = 1
 PLATFORMS: Final = ("linux-x86_64", "linux-aarch64")
+DIGITS: Final = 100  # of a number in a requirement: of no version that there is, and Python reads at most 4300
 # Snapshots beyond these years would only come from a slip; the margin keeps a change to UTC within the calendar.
 YEARS: Final = range(1970, 9999)
-# The whole numbers of TOML; Python would read any, and write none of more than 4300 digits.
-WHOLE: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +118,8 @@ def _many(each: Kind, *, least: int = 0, distinct: bool = True) -> Kind:
 def _requirement(value: Any) -> str | None:
     if not isinstance(value, str):
         return f"is {described(value)}"
+    if any(len(number) > DIGITS for number in re.findall(r"[0-9]+", value)):
+        return "holds a number of too many digits"
     try:
         requirement = Requirement(value)
     except InvalidRequirement as error:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import host
 from envlock.errors import Misuse, Problem
@@ -149,7 +149,7 @@ def _is_version(value: Any) -> bool:
         return False
     try:
         Version(value)
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return False
     return True
 

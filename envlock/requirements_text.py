@@ -10,10 +10,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn, TypeAlias
 
-from packaging.markers import default_environment
+from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from envlock import document, lines
 from envlock.document import SHOWN, safe
@@ -237,7 +237,7 @@ def _requirement(line: str, python: str) -> tuple[str | None, str | None] | None
     if _EDITABLE.match(line) or ("://" in line.partition(";")[0] and " @ " not in line):
         return (str(canonicalize_name(egg["name"])), None) if egg else _wheel(line)
     asked = Requirement(line)
-    if asked.marker and not asked.marker.evaluate(_machine(python)):
+    if asked.marker and not _applies(asked.marker, python):
         return None
     name = str(canonicalize_name(asked.name))
     exact = [one.version for one in asked.specifier if one.operator in {"==", "==="}]
@@ -247,11 +247,18 @@ def _requirement(line: str, python: str) -> tuple[str | None, str | None] | None
     return name, _wheel(asked.url)[1] if asked.url else None
 
 
+def _applies(marker: Marker, python: str) -> bool:
+    try:
+        return marker.evaluate(_machine(python))
+    except (UndefinedComparison, UndefinedEnvironmentName, ValueError) as error:
+        raise InvalidRequirement(f"the marker `{marker}` can be neither true nor false") from error
+
+
 def _is_version(text: str) -> bool:
     """Return whether this is one version: `2.4.*` is none, nor is what `===` takes beyond PEP 440."""
     try:
         return bool(Version(text))
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return False
 
 
@@ -259,7 +266,7 @@ def _wheel(address: str) -> tuple[str | None, str | None]:
     file = re.split(r"[?#;]", address.strip(), maxsplit=1)[0].rstrip().rpartition("/")[2].replace("%2B", "+")
     try:
         name, version, *_ = parse_wheel_filename(file)
-    except InvalidWheelFilename:
+    except ValueError:
         return None, None
     return str(name), str(version)
 

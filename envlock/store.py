@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from envlock import lines
+from envlock import files, lines
 from envlock.config import Section
 from envlock.errors import Misuse, Problem, WorldFailed
 
@@ -26,6 +26,7 @@ __all__ = [
     "profile_file",
     "profile_names",
     "profile_target",
+    "profile_text",
     "read_text",
     "shown",
     "typed",
@@ -35,6 +36,7 @@ STDIN: Final = "<stdin>"
 """How the standard input is shown where a file would be."""
 
 LARGEST: Final = 1 << 25  # bytes: no text that is read here comes near, and /dev/zero never ends
+SMALL: Final = 1 << 20  # bytes: what somebody writes by hand
 PACKAGE: Final = Path(__file__).resolve().parent
 WITHOUT: Final = "envlock --no-config detect"
 PROJECT_MARKS: Final = ("pyproject.toml", ".git")
@@ -45,32 +47,35 @@ def facts_texts() -> Mapping[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((PACKAGE / "data").glob("*.toml"))}
 
 
-def read_text(path: Path, *, what: str = "file") -> str:
-    """Return a UTF-8 file's text.
+def read_text(path: Path, *, what: str = "file", most: int = LARGEST, piped: bool = False) -> str:
+    """Return the text of a UTF-8 file of `most` bytes; a pipe is waited for only where it may be `piped`.
 
     `Misuse` (`file-missing`, `file-not-text`, `file-too-large`), `WorldFailed` (`file-unreadable`).
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(LARGEST + 1)
-        if len(raw) > LARGEST:
-            problem = Problem(message="is too large", file=str(path), expected=f"at most {LARGEST >> 20} MiB")
-            raise Misuse(f"the {what} is too large", code="file-too-large", problems=(problem,))
-        return raw.decode("utf-8")
+        return files.read(path, most=most, piped=piped).decode("utf-8")
     except UnicodeDecodeError as error:
         problem = Problem(message=f"byte {error.start} is not UTF-8", file=str(path), expected="UTF-8 text")
         raise Misuse(f"the {what} is not text", code="file-not-text", problems=(problem,)) from error
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # no file can have a name with a NUL in it
         problem = Problem(message="no such file", file=str(path))
         raise Misuse(f"the {what} is not there", code="file-missing", problems=(problem,)) from error
     except OSError as error:
-        raise _unreadable(error, path, f"cannot read the {what}") from error
+        if error.errno != errno.EFBIG:
+            raise _unreadable(error, path, f"cannot read the {what}") from error
+        problem = Problem(message="is too large", file=str(path), expected=f"at most {most >> 20} MiB")
+        raise Misuse(f"the {what} is too large", code="file-too-large", problems=(problem,)) from error
+
+
+def profile_text(path: Path) -> str:
+    """Return the text of a profile's file; raise as `read_text` does."""
+    return read_text(path, what="profile", most=SMALL)
 
 
 def content(path: Path) -> bytes | None:
     """Return what a file holds; None where there is no file; `WorldFailed` (`file-unreadable`)."""
     try:
-        return path.read_bytes() if _is_file(path) else None
+        return files.read(path, most=LARGEST) if _is_file(path) else None
     except OSError as error:
         raise _unreadable(error, path, "cannot read a file") from error
 
@@ -83,8 +88,11 @@ def shown(path: Path, cwd: Path) -> str:
 def typed(path: str | Path, cwd: Path) -> Path:
     """Return the path that somebody typed: `~` is a home, what is relative begins at `cwd`.
 
-    Raises `Misuse` (`path-invalid`) for the home of a user that is not there.
+    Raises `Misuse` (`path-invalid`) for a NUL in it, or the home of a user that is not there.
     """
+    if "\0" in str(path):
+        problem = Problem(message="holds a NUL", file=str(path))
+        raise Misuse("the path cannot be used", code="path-invalid", problems=(problem,))
     try:
         return cwd / Path(path).expanduser()
     except RuntimeError as error:
@@ -199,7 +207,7 @@ def _project(cwd: Path) -> Path | None:
 
 
 def _section(path: Path) -> Section | None:
-    text = read_text(path, what="project file")
+    text = read_text(path, what="project file", most=SMALL)
     table = lines.load(text)
     if isinstance(table, lines.Fault):
         problem = Problem(message=table.message, file=str(path), line=table.line, expected="TOML")

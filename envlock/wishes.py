@@ -9,7 +9,7 @@ from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock import requirements_text
 from envlock.adopted import Dropped
@@ -219,7 +219,7 @@ def _merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 def _is_version(text: str) -> bool:
     try:
         return bool(Version(text))
-    except InvalidVersion:
+    except ValueError:  # also for a number of more digits than Python reads
         return False
 
 

@@ -81,7 +81,8 @@ def _source(world: World, name: str) -> Source:
     stdin = name == _FROM_STDIN
     path = Path("/dev/stdin") if stdin else store.typed(name, world.cwd)
     shown = store.STDIN if stdin else store.shown(path, world.cwd)
-    return Source(text=store.read_text(path, what="requirements file"), file=shown, place=str(path.resolve()))
+    text = store.read_text(path, what="requirements file", piped=True)
+    return Source(text=text, file=shown, place=str(path.resolve()))
 
 
 def _beside(world: World, source: Source, name: str) -> Source:

@@ -36,7 +36,10 @@ def hosts(
     known = known or reading.facts()
     gpu_cc, gpu_arch = known.gpu_capabilities, known.gpu_archs
     if host_files:
-        read = [host.parse(store.read_text(world.cwd / file, what="host file"), str(file)) for file in host_files]
+        read = [
+            host.parse(store.read_text(world.cwd / file, what="host file", piped=True), str(file))
+            for file in host_files
+        ]
         machines = [host.name_capabilities(machine, gpu_cc) for machine in read]
     else:
         machines = [_sensed(world, gpu_cc)]

@@ -81,7 +81,7 @@ def _profile_name(world: World, asked: str) -> str:
         if store.lock_file(asked, world.cwd) is None:
             raise
         return asked
-    return profile.parse(store.read_text(file, what="profile"), store.shown(file, world.cwd)).name
+    return profile.parse(store.profile_text(file), store.shown(file, world.cwd)).name
 
 
 def _file(world: World, asked: str, path: Path) -> Content:

@@ -116,7 +116,7 @@ def _read(world: World, path: Path, asked: _Asked, known: Known) -> Foreign:
 def _text(path: Path, asked: _Asked) -> str:
     """Return the text of the file; of one in UTF-16, as some shells of Windows redirect to, the error says the cure."""
     try:
-        return store.read_text(path, what="file")
+        return store.read_text(path, what="file", piped=True)
     except Misuse as error:
         if error.code != "file-not-text" or (store.content(path) or b"")[:2] not in _UTF_16:
             raise

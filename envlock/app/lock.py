@@ -240,7 +240,7 @@ def _warn_unknown(world: World, old: Lock | None, new: Lock, named: AbstractSet[
 def _put(job: _Job, old: Lock | None, new: Lock) -> bool:
     """Return whether anything differs from what stands there, after writing it if the mode says so."""
     files = _files(job.target, new, job.canonical)
-    before = _files(job.target, old, job.canonical) if old else {}
+    before = [job.target.parent / place for place in lock.places(old)] if old else []
     gone = [path for path in before if path not in files and lock.is_rendered(store.content(path) or b"")]
     changed = bool(gone) or any(store.content(path) != content for path, content in files.items())
     if changed and job.writes:

@@ -24,7 +24,7 @@ def profile(world: World, name: str) -> Profile:
     The hint is then to look at one without mistakes.
     """
     file = store.profile_file(name, world.cwd)
-    text = store.read_text(file, what="profile")
+    text = store.profile_text(file)
     try:
         read = profiles.parse(text, store.shown(file, world.cwd))
     except Misuse as error:

@@ -202,6 +202,8 @@ def _require_space(order: Order) -> None:
 
 def _sound(path: Path, sha256: str) -> bool:
     digest = hashlib.sha256()
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from envlock.cli import invocation, redact, terminal
 from envlock.cli.invocation import Invocation, Peek
-from envlock.cli.terminal import Terminal
+from envlock.cli.terminal import Terminal, printable
 from envlock.errors import EnvlockError, Interrupted, Misuse, WorldFailed
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["entry", "main"]
 
+NO_THREAD = "can't start new thread"  # Python's words where there is no memory for another stack
 RED, CYAN, RESET = "\x1b[1;31m", "\x1b[36m", "\x1b[0m"
 
 
@@ -83,8 +84,10 @@ def _say(
     except KeyboardInterrupt:
         return Said(command=peek.verb, error=Interrupted("interrupted", code="interrupted"))
     except Exception as error:  # noqa: BLE001  whatever it is, it is our bug, and it is said in one line
+        if isinstance(error, MemoryError) or str(error) == NO_THREAD:
+            return Said(command=peek.verb, error=_starved(error))
         if peek.verbosity > 1:
-            _write(stderr, redact.text("".join(traceback.format_exception(error))))
+            _write(stderr, printable(redact.text("".join(traceback.format_exception(error)))))
         return Said(command=peek.verb, error=redact.error(_bug(error)))
 
 
@@ -130,6 +133,11 @@ def _hinted(error: EnvlockError, verb: str | None) -> EnvlockError:
     return error
 
 
+def _starved(error: Exception) -> EnvlockError:
+    said = str(error) or "an allocation failed"
+    return WorldFailed(f"this process gets no more memory: {said}", code="memory", hint="ulimit -a")
+
+
 def _bug(error: Exception) -> EnvlockError:
     said = " ".join(str(error).split())
     message = f"a bug in envlock: {type(error).__name__}: {said}"
@@ -142,11 +150,11 @@ def _explain(error: EnvlockError, *, colour: bool) -> str:
     def paint(text: str, code: str) -> str:
         return f"{code}{text}{RESET}" if colour else text
 
-    blocks = [f"{paint('error:', RED)} {error.message}\n"]
+    blocks = [f"{paint('error:', RED)} {printable(error.message)}\n"]
     if error.problems:
-        blocks.append("".join(f"  {problem}\n" for problem in error.problems))
+        blocks.append("".join(f"  {printable(str(problem))}\n" for problem in error.problems))
     if error.hint:
-        blocks.append(f"{paint('hint:', CYAN)} {error.hint}\n")
+        blocks.append(f"{paint('hint:', CYAN)} {printable(error.hint)}\n")
     return "\n".join(blocks)
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TextIO
 
 from envlock.cli import redact
-from envlock.cli.terminal import Terminal
+from envlock.cli.terminal import Terminal, printable
 from envlock.model import Caution
 
 __all__ = ["Progress"]
@@ -53,7 +53,7 @@ class Progress:
         """Begin a stage."""
         if self._silent or self._verbosity < 0:
             return
-        shown = redact.text(text)
+        shown = _fit(text)
         if not self._live:
             self._write(f"{shown}\n")
             return
@@ -66,12 +66,12 @@ class Progress:
     def warn(self, caution: Caution) -> None:
         """Show a warning at once, above a live line; only `--json` holds it back, since the document has it."""
         if not self._silent:
-            self._line(f"{self._paint('warning:', YELLOW)} {redact.text(caution.message)}")
+            self._line(f"{self._paint('warning:', YELLOW)} {_fit(caution.message)}")
 
     def log(self, text: str) -> None:
         """Show a detail, with `-v`."""
         if not self._silent and self._verbosity > 0:
-            self._line(self._paint(redact.text(text), DIM))
+            self._line(self._paint(_fit(text), DIM))
 
     def _line(self, text: str) -> None:
         self._write(f"{CLEAR if self._thread else ''}{text}\n")
@@ -97,3 +97,7 @@ class Progress:
         except (OSError, ValueError):
             # Nobody reads stderr any more; the work itself goes on.
             self._live = False
+
+
+def _fit(text: str) -> str:
+    return printable(redact.text(text))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TextIO, TypeAlias
 
-__all__ = ["Colour", "Terminal", "look"]
+__all__ = ["Colour", "Terminal", "look", "printable"]
 
 Colour: TypeAlias = Literal["auto", "always", "never"]
 DEFAULT_WIDTH = 80
@@ -33,6 +34,17 @@ def look(stream: TextIO, *, mode: Colour, environ: Mapping[str, str]) -> Termina
         unicode=_encodes(stream, "✓✗→≥…"),
         width=_width(stream, environ, tty=tty),
     )
+
+
+def printable(text: str) -> str:
+    """Return the text with escapes for all that a terminal would act on instead of showing it; lines stay lines."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def _colour(mode: Colour, environ: Mapping[str, str], *, tty: bool) -> bool:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from envlock.cli.terminal import Terminal
+from envlock.cli.terminal import Terminal, printable
 from envlock.model import Status
 
 __all__ = ["MARKS", "Canvas", "Cell", "Span", "duration", "size"]
@@ -85,7 +85,8 @@ class Canvas:
         return Text.assemble(*((self._plain(text), style) for text, style in pairs))
 
     def _plain(self, text: str) -> str:
-        return text if self._unicode else text.translate(ASCII)
+        shown = printable(text)
+        return shown if self._unicode else shown.translate(ASCII)
 
 
 def size(count: int) -> str:

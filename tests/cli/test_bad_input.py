@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -242,6 +243,36 @@ def test_an_environment_that_is_not_there(shell: Shell) -> None:
     exit_code, error = refused(shell, "verify", "nowhere")
     assert (exit_code, error["code"], error["hint"]) == (2, "env-missing", "envlock profiles")
     assert error["message"] == f"there is no environment `{shell.cwd / 'nowhere'}`"
+
+
+@pytest.mark.parametrize("verb", ["plan", "install", "verify", "lock", "check", "diff", "export"])
+def test_a_terminal_obeys_nothing_that_was_handed_in(shell: Shell, verb: str) -> None:
+    for odd in ("\x1b[31mx", "\x1b[31mx.toml", "--\x1b[31mx"):
+        ran = shell(verb, odd)
+        assert ran.code == 2
+        said = ran.stdout + ran.stderr
+        assert r"\x1b[31mx" in said
+        assert "\x1b" not in said
+
+
+def test_a_key_of_a_lock_is_no_command_to_a_terminal(shell: Shell) -> None:
+    shell.write("lockfiles/gemma-qlora.lock", '[variant."\\u0000\\u001b[2J"]\n[[package]]\nvariants = ["x"]\n')
+    said = shell("plan", "gemma-qlora").stderr
+    assert "lockfiles/gemma-qlora.lock:1:" in said
+    assert all(char.isprintable() or char == "\n" for char in said)
+
+
+def test_the_world_has_too_little_memory(shell: Shell) -> None:
+    codes = {}
+    for kib in range(20_000, 200_000, 5_000):
+        limited = ["bash", "-c", f'ulimit -v {kib}; exec "$@"', "-", *shell.argv, "plan", "gemma-qlora", "--json"]
+        ran = subprocess.run(limited, cwd=shell.cwd, env=dict(shell.environ), capture_output=True, check=False)
+        if ran.returncode in {0, 1, 3} and ran.stdout:
+            codes[ran.returncode] = json.loads(ran.stdout)
+        if ran.returncode == 0:
+            break
+    assert codes[3]["error"]["code"] == "memory"
+    assert codes[3]["error"]["hint"] == "ulimit -a"
 
 
 def test_credentials_are_never_shown(shell: Shell) -> None:

@@ -198,12 +198,12 @@ def test_an_interrupt_is_one_document_too(shell: Shell) -> None:
 
 
 def _interrupted(shell: Shell, number: signal.Signals, *flags: str) -> tuple[int, str, str]:
-    # Reading the profile blocks on a pipe that nobody writes to: a point that is certain to be in the middle.
+    # Reading a host file blocks on a pipe that nobody writes to: a point that is certain to be in the middle.
     # Without `-W error`: Python itself leaves a file to the collector when it is interrupted while opening it.
-    fifo = shell.cwd / "slow.toml"
+    fifo = shell.cwd / "slow.json"
     os.mkfifo(fifo)
     with subprocess.Popen(
-        [sys.executable, "-m", "envlock", "plan", str(fifo), *flags],
+        [sys.executable, "-m", "envlock", "plan", "gemma-qlora", "--host", str(fifo), *flags],
         cwd=shell.cwd,
         env=dict(shell.environ),
         stdout=subprocess.PIPE,
@@ -221,7 +221,7 @@ def _once_it_is_read(fifo: Path) -> int:
     """Open the pipe's other end, which fails until somebody reads."""
     deadline = time.monotonic() + 60
     while (writer := _writer(fifo)) is None:
-        assert time.monotonic() < deadline, "the profile was never opened"
+        assert time.monotonic() < deadline, "the host file was never opened"
         time.sleep(0.05)
     return writer
 

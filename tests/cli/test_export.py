@@ -478,6 +478,16 @@ def test_an_earlier_wheelhouse_is_replaced_and_what_is_sound_in_it_kept(project:
     assert (project.cwd / "house").stat().st_mode & 0o777 == 0o755
 
 
+def test_a_pipe_in_an_earlier_wheelhouse_is_not_waited_for(project: Shell) -> None:
+    again = ("export", "plain", "--format", "wheelhouse", "-o", "house")
+    assert project(*again).code == 0
+    wheel = project.cwd / "house" / "omega-1.0-py3-none-any.whl"
+    wheel.unlink()
+    os.mkfifo(wheel)
+    assert project(*again).code == 0
+    assert wheel.is_file()
+
+
 @pytest.mark.parametrize("name", ["mine.txt", "sub/folder.txt", "other-1.0-py3-none-any.whl"])
 def test_a_wheelhouse_with_something_added_is_left_alone(project: Shell, index: Index, name: str) -> None:
     ask = ("export", "plain", "--format", "wheelhouse", "-o", "house", "--force", "--json")

@@ -15,7 +15,7 @@ from envlock.cli.progress import Progress
 from envlock.cli.terminal import Terminal
 from envlock.errors import Misuse, Problem
 from envlock.model import Caution, Setting
-from envlock.report.canvas import duration, size
+from envlock.report.canvas import Canvas, duration, size
 
 FILE = Terminal(colour=False, live=False, unicode=True, width=80)
 LIVE = Terminal(colour=True, live=True, unicode=True, width=40)
@@ -75,6 +75,31 @@ def test_a_terminal_is_one(environ: dict[str, str], *, colour: bool, live: bool)
     with os.fdopen(leader, "rb"), os.fdopen(follower, "w", encoding="utf-8") as stream:
         look = terminal.look(stream, mode="auto", environ=environ)
     assert (look.colour, look.live, look.unicode, look.width) == (colour, live, True, 80)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 中 ✓\nnext\tcell", "plain é 中 ✓\nnext\tcell"),
+        ("a\x1b[31mb\x07\x00\r\x7f", r"a\x1b[31mb\x07\x00\r\x7f"),
+        ("\x9b31m\u202e\u2028\udc80", r"\x9b31m\u202e\u2028\udc80"),
+        ("no\u00a0break\u3000wide", "no\u00a0break\u3000wide"),
+    ],
+)
+def test_nothing_reaches_a_terminal_that_it_would_obey(text: str, shown: str) -> None:
+    assert terminal.printable(text) == shown
+    canvas = Canvas(FILE)
+    canvas.line(text)
+    canvas.code(text)
+    canvas.table([[(text,)]], header=[text])
+    stream = io.StringIO()
+    reporter = Progress(stream, terminal=FILE, verbosity=1, silent=False)
+    with reporter:
+        reporter.stage(text)
+        reporter.log(text)
+        reporter.warn(Caution(code="w", message=text))
+    assert terminal.printable(canvas.text()) == canvas.text()
+    assert stream.getvalue() == f"{shown}\n{shown}\nwarning: {shown}\n"
 
 
 def test_stages_are_lines_in_a_file() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time, timezone
+
 import pytest
 
 from envlock.document import ANY, Object, Scope, Shape, decode, quoted, safe
@@ -89,8 +91,9 @@ def test_values_that_fit() -> None:
 def test_every_value_that_does_not_fit_is_told() -> None:
     read = scope(
         '{"t": 1, "n": "1x", "ctl": "a\\u0007", "l": ["1", null, "x"], "l2": "1", "f": 1, "w": "mac", "c": 0,'
-        ' "b": true, "d": 1.5, "o": [], "e": [{}, 3], "e2": {}, "null": null}'
+        ' "b": true, "d": 1.5, "o": [], "e": [{}, 3], "e2": {}, "null": null, "big": 18446744073709551616}'
     )
+    assert read.count("big") is None
     assert (read.text("t"), read.text("n", NUMBER), read.text("ctl"), read.texts("l2")) == (None, None, None, ())
     assert read.texts("l", NUMBER) == ("1",)
     assert (read.flag("f"), read.word("w", "linux", "linux", "windows")) == (False, "mac")
@@ -98,6 +101,7 @@ def test_every_value_that_does_not_fit_is_told() -> None:
     assert (read.inner("o"), read.each("e2"), len(read.each("e"))) == (None, (), 1)
     assert read.inner("null", required=True) is None
     assert said(read) == [
+        "big: is a number of more than 64 bits",
         "t: is 1",
         'n: is "1x"',
         'ctl: is "a\\u0007"',
@@ -136,6 +140,13 @@ def test_every_value_that_does_not_fit_is_told() -> None:
         ([1], "a list"),
         (None, "null"),
         (False, "false"),
+        (2**63 - 1, "9223372036854775807"),
+        (2**63, "a number of more than 64 bits"),
+        (-(2**63) - 1, "a number of more than 64 bits"),
+        (float("inf"), "Infinity"),
+        (date(1979, 5, 27), "1979-05-27"),
+        (time(7, 32), "07:32:00"),
+        (datetime(1979, 5, 27, 7, 32, tzinfo=timezone.utc), "1979-05-27T07:32:00+00:00"),
     ],
 )
 def test_a_value_is_quoted_in_printable_ascii_of_a_fitting_length(value: object, shown: str) -> None:

@@ -96,18 +96,45 @@ def test_the_generation_in_use_is_never_cleared_even_without_its_record(tmp_path
     assert not current.complete
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"variant": null}', '{"profile": "x"}'])
+DAMAGED = ("", "{", "[]", "null", "[" * 200_000, '{"a":' * 200_000, "1" * 5000, "\x00", '{"variant": "\xff"}')
+
+
+@pytest.mark.parametrize("damage", [*DAMAGED, '{"variant": null}', '{"profile": "x"}'], ids=lambda text: text[:20])
 def test_a_damaged_record_is_no_complete_generation_unless_it_names_a_variant(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "env"
     used = finished(path)
-    (generations.folder(path, used) / record.FILE).write_text(damage)
+    (generations.folder(path, used) / record.FILE).write_text(damage, encoding="latin-1")
     assert [row.complete for row in generations.listing(path)] == [False]
 
 
-def test_a_damaged_state_file_does_not_give_a_number_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *DAMAGED,
+        "garbage",
+        '{"pid": 1e999, "number": 1}',
+        '{"pid": 1, "number": NaN}',
+        '{"pid": 1, "number": -5}',
+        '{"pid": "x", "number": [1]}',
+        f'{{"pid": 1, "number": {"9" * 4000}}}',
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_damaged_state_file_does_not_give_a_number_twice(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "env"
     finished(path)
-    (tmp_path / "env.envlock" / ".state.json").write_text("garbage")
+    (tmp_path / "env.envlock" / ".state.json").write_text(damage, encoding="latin-1")
+    assert finished(path) == f"{DIGEST}-2"
+
+
+@pytest.mark.parametrize("name", [".state.json", record.FILE])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "env"
+    used = generations.folder(path, finished(path))
+    file = (used if name == record.FILE else used.parent) / name
+    file.unlink()
+    os.mkfifo(file)
+    assert [row.complete for row in generations.listing(path)] == [name != record.FILE]
     assert finished(path) == f"{DIGEST}-2"
 
 

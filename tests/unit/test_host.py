@@ -161,7 +161,7 @@ def test_an_impossible_driver(version: str) -> None:
         ({"schema": "1"}, '`schema`: is "1" (expected 1)'),
         ({"schema": 0}, "`schema`: is 0 (expected 1)"),
         ({"schema": True}, "`schema`: is true (expected 1)"),
-        ({"kernel": 10**70}, f"`kernel`: is 1{'0' * 56}... (expected printable text)"),
+        ({"kernel": 10**70}, "`kernel`: is a number of more than 64 bits (expected printable text)"),
     ],
 )
 def test_one_mistake(changed: dict[str, Any], line: str) -> None:

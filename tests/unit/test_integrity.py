@@ -229,6 +229,11 @@ def test_a_cache_that_cannot_be_written_is_done_without(env: Path, tmp_path: Pat
     assert statuses(integrity.check(env, EXPECTED, cache=tmp_path / "file" / "hashes")) == {}
 
 
+def test_a_pipe_in_the_place_of_the_cache_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hashes")
+    assert hashes.load(tmp_path / "hashes") == {}
+
+
 def test_a_folder_in_the_place_of_the_cache_is_left_alone(env: Path, cache: Path) -> None:
     cache.mkdir(parents=True)
     assert statuses(integrity.check(env, EXPECTED, cache=cache)) == {}
@@ -291,6 +296,28 @@ def test_a_folder_or_pipe_in_the_place_of_a_file_hangs_nothing(env: Path, site: 
     found = by_name(integrity.check(env, EXPECTED))["record"].have or ""
     assert "alpha/big.bin (alpha) is not a file" in found
     assert "beta.py (beta) is not a file" in found
+
+
+@pytest.mark.parametrize("name", ["METADATA", "RECORD"])
+def test_a_pipe_in_the_place_of_what_describes_a_package_is_named(env: Path, site: Path, name: str) -> None:
+    (site / "beta-2.0.dist-info" / name).unlink()
+    os.mkfifo(site / "beta-2.0.dist-info" / name)
+    have = by_name(integrity.check(env, EXPECTED))["versions"].have
+    assert have == f"beta {name}: Is no file, but a pipe or a device"
+
+
+@pytest.mark.parametrize("name", ["METADATA", "RECORD"])
+def test_a_file_that_opens_and_cannot_be_read_is_named(env: Path, site: Path, name: str) -> None:
+    (site / "beta-2.0.dist-info" / name).unlink()
+    (site / "beta-2.0.dist-info" / name).symlink_to("/proc/self/mem")
+    assert by_name(integrity.check(env, EXPECTED))["versions"].have == f"beta {name}: Input/output error"
+
+
+@pytest.mark.parametrize("name", ["pyvenv.cfg", "bin/python"])
+def test_a_pipe_in_the_frame_of_an_environment_hangs_nothing(env: Path, name: str) -> None:
+    (env / name).unlink()
+    os.mkfifo(env / name)
+    assert by_name(integrity.check(env, EXPECTED))["interpreter"].status == "fail"
 
 
 def test_a_link_to_the_same_bytes_is_the_file(env: Path, site: Path, tmp_path: Path) -> None:

@@ -283,3 +283,11 @@ def test_the_python_that_runs_envlock_is_found_wherever_it_lies(tmp_path: Path) 
     empty = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
     found = interpreters.find(run=proc.run, environ=empty)
     assert [(it.path, it.origin) for it in found if it.path == HERE] == [(HERE, "envlock")]
+
+
+def test_a_pipe_called_python_is_not_waited_for(home: Home) -> None:
+    home.python("usr")
+    home.on_path("odd", "usr")
+    (home.folder / "odd" / "bin").mkdir(parents=True)
+    os.mkfifo(home.folder / "odd" / "bin" / "python3", 0o755)
+    assert found_in(home) == {HERE}

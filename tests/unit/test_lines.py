@@ -139,3 +139,28 @@ def test_what_is_no_toml_says_so_on_its_line(text: str, says: str, line: int | N
     assert fault.message.endswith(says)
     assert fault.message[0].islower()
     assert fault.line == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}a = 1",
+        "[{}a]",
+        "[[{}a]]",
+        "x = {{ {}a = 1 }}",
+        "x = [{{ b = ',', {}a = 1 }}]",
+    ],
+)
+@pytest.mark.parametrize("part", ["a.", "'a.b' . ", '"a\\"." .\t'])
+def test_a_key_of_very_many_parts_is_refused_before_it_costs_anything(line: str, part: str) -> None:
+    at_most = "\n" + line.format(part * (lines.DEEPEST - 1)) + "\n"
+    assert isinstance(lines.load(at_most), dict)
+    for parts in (lines.DEEPEST, 20_000):
+        fault = lines.load("\n" + line.format(part * parts) + "\n")
+        assert fault == lines.Fault(message="holds a key of more than 32 parts", line=2)
+
+
+def test_dots_that_are_no_key_are_taken() -> None:
+    dots = "a." * 500
+    text = f"# {dots}\na = '{dots}'\nb = [\n  '{dots}', {', '.join(['1.5'] * 500)},\n]\n"
+    assert isinstance(lines.load(text), dict)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import replace
 
 import pytest
@@ -138,8 +140,9 @@ def test_a_release_stands_once_and_says_what_is_for_whom() -> None:
 
 
 def test_one_file_name_with_other_bytes_is_another_file() -> None:
-    here = package("torch", "2.5.1", artifact("torch-2.5.1+cu121-cp310-cp310-linux_x86_64.whl", "1", index="cu121"))
-    there = package("torch", "2.5.1", artifact("torch-2.5.1+cu121-cp310-cp310-linux_x86_64.whl", "2", index="full"))
+    file = "torch-2.5.1+cu121-cp310-cp310-linux_x86_64.whl"
+    here = package("torch", "2.5.1+cu121", artifact(file, "1", index="cu121"))
+    there = package("torch", "2.5.1+cu121", artifact(file, "2", index="full"))
     both = Lock(
         profile="demo", inputs=INPUTS, variants=(variant("cu121", here, source="index"), variant("full", there))
     )
@@ -218,12 +221,108 @@ def test_endless_nesting_is_refused() -> None:
 )
 def test_a_wrong_value_is_named_with_its_key_and_line(was: str, now: str, key: str) -> None:
     assert was in TEXT
-    found = problems(TEXT.replace(was, now, 1))
-    assert key in [problem.key for problem in found]
-    rows = TEXT.splitlines()
-    line = next(problem.line for problem in found if problem.key == key)
-    assert line is None or rows[line - 1].startswith(("[", key.partition(".")[0]))
-    assert line is not None or key.startswith("inputs")
+    text = TEXT.replace(was, now, 1)
+    rows = zip(TEXT.splitlines(), text.splitlines(), strict=False)
+    changed = next(number for number, (old, new) in enumerate(rows, start=1) if old != new)
+    assert (key, changed) in [(problem.key, problem.line) for problem in problems(text)]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("1979-05-27", "1979-05-27"),
+        ("07:32:00", "07:32:00"),
+        ("1979-05-27T07:32:00Z", "1979-05-27T07:32:00+00:00"),
+        ("nan", "NaN"),
+        (f"0x{'f' * 9000}", "a number of more than 64 bits"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("was", "key"),
+    [
+        ('profile = "demo"', "profile"),
+        ("size = 10", "package[0].files[0].size"),
+        ('by = ["peft", "profile"]', "package[0].why[0].by"),
+        ('sm = ["5.0", "9.0"]', "variant.cu121-pypi.sm"),
+        ('version = "1.26.4"', "package[0].version"),
+    ],
+)
+def test_a_value_of_any_kind_that_toml_has_is_told(was: str, key: str, value: str, shown: str) -> None:
+    found = problems(TEXT.replace(was, f"{was.partition(' ')[0]} = {value}", 1))
+    assert (key, f"is {shown}") in [(problem.key, problem.message) for problem in found]
+
+
+def test_a_schema_of_any_length_is_newer() -> None:
+    assert refusal(TEXT.replace("schema = 1", f"schema = 0x{'f' * 9000}")).code == "lock-newer"
+
+
+def sealed(text: str) -> str:
+    """The text with the digest that envlock would have written."""
+    bare = re.sub(r"^digest = .*\n", "", text, count=1, flags=re.MULTILINE)
+    digest = hashlib.sha256(bare.encode()).hexdigest()
+    return bare.replace("\nprofile = ", f'\ndigest = "{digest}"\nprofile = ', 1)
+
+
+@pytest.mark.parametrize("version", ["a", "1.0-x", "1..0", "x.zip"])
+def test_a_version_that_is_none_is_refused(version: str) -> None:
+    text = sealed(TEXT.replace('version = "1.0"', f'version = "{version}"'))
+    (problem,) = problems(text)
+    line = text[: text.index(f'version = "{version}"')].count("\n") + 1
+    assert (problem.key, problem.line) == ("package[1].version", line)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "key"),
+    [
+        ('version = "1.0"', 'version = "1.1"', "package[1].files[0].file"),
+        ("old-1.0.tar.gz", "other-1.0.tar.gz", "package[1].files[0].file"),
+        ("torch-2.4.1-", "torch-2.4.1+cu121-", "package[2].files[0].file"),
+        ("torch-2.4.1-py3", "torch-2.4.1-2.4.2-py3", None),
+        ("old-1.0.tar.gz", "Old-1.tar.gz", None),
+        ("old-1.0.tar.gz", "old-1.0-0.zip", "package[1].files[0].file"),
+        ("old-1.0.tar.gz", "old-1.tgz", None),
+    ],
+)
+def test_a_file_is_called_after_its_release(was: str, now: str, key: str | None) -> None:
+    assert was in TEXT
+    text = sealed(TEXT.replace(was, now, 1))
+    if key is None:
+        lock.parse(text, "demo.lock")
+    else:
+        assert [problem.key for problem in problems(text)] == [key]
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (
+            "[[build]]\n",
+            '[[package]]\nname = "old"\nversion = "1.0.1"\nvariants = ["cu121-pypi"]\nfiles = []\n[[build]]\n',
+        ),
+        ('variants = ["cu121-pypi"]\nwhy', 'variants = ["cu121-pypi", "cu121-pypi"]\nwhy'),
+    ],
+)
+def test_a_package_that_is_there_twice_is_refused(was: str, now: str) -> None:
+    assert was in TEXT
+    said = [problem.message for problem in problems(sealed(TEXT.replace(was, now, 1)))]
+    assert "old is there twice for cu121-pypi" in said
+
+
+def test_the_hyphens_of_an_sdist_are_taken_as_they_fit() -> None:
+    tools = package("a-b", "1.0.post1", artifact("a-b-1.0-1.tar.gz"), artifact("A_b-1.0.post1.zip"))
+    one = Lock(profile="demo", inputs=INPUTS, variants=(variant("cpu-pypi", tools, floors=NOTHING),))
+    assert {file.file for file in lock.parse(lock.render(one), "demo.lock").variants[0].packages[0].artifacts} == {
+        "a-b-1.0-1.tar.gz",
+        "A_b-1.0.post1.zip",
+    }
+
+
+def test_a_name_that_a_terminal_would_obey_is_quoted() -> None:
+    text = TEXT.replace("[variant.cu121-pypi]", '[variant."\\u0000"]').replace('"cu121-pypi"', '"\\u001b[2J"')
+    said = "".join(map(str, problems(text)))
+    assert said.isprintable()
+    line = text[: text.index("[variant")].count("\n") + 1
+    assert ('variant."\\u0000"', line) in [(problem.key, problem.line) for problem in problems(text)]
 
 
 def test_a_lock_of_another_profile_is_not_this_one() -> None:
@@ -388,3 +487,15 @@ def test_a_lock_stands_beside_what_is_rendered_from_it() -> None:
     assert lock.files(SMALL, {})["demo.lock"] == TEXT.encode()
     assert [lock.is_rendered(content) for content in lock.files(SMALL, {}).values()] == [True, True, True, False]
     assert not lock.is_rendered(b"numpy==1.26.4\n" + lock.files(SMALL, {})["demo/cpu-pypi/requirements.txt"])
+
+
+def test_the_places_are_those_of_the_files() -> None:
+    assert lock.places(SMALL) == list(lock.files(SMALL, {}))
+
+
+def test_an_index_without_an_address_is_no_place_to_look() -> None:
+    torch = package("torch", "2.4.1", artifact("torch-2.4.1-py3-none-any.whl", index="nope"))
+    with pytest.raises(Refused) as caught:
+        lock.requirements(variant("cpu", NUMPY, torch), "demo", {"cpu": "https://index.example/cpu/"})
+    assert (caught.value.code, caught.value.hint) == ("index-unknown", "envlock lock demo")
+    assert "`nope`" in caught.value.message

@@ -169,6 +169,7 @@ def test_what_is_missing_is_told_with_what_it_should_be() -> None:
         ('"peft"', '"peft", 3', "7: `requires[2]`: is a number: 3 (expected a requirement"),
         ('"peft"', '"peft >> 1"', '7: `requires[1]`: is "peft >> 1": expected'),
         ('"peft"', '""', '7: `requires[1]`: is "": expected'),
+        ('"peft"', f'"peft==1.{"9" * 101}"', "7: `requires[1]`: holds a number of too many digits"),
         ('"peft"', '"peft @ https://index.example/p.whl"', "7: `requires[1]`: names a place: a lock holds index"),
         ('"peft"', '"PEFT", "peft[x]"', "7: `requires[2]`: names peft twice (expected one requirement for"),
         ('"peft"', '"a-b_c", "A.b--C"', "7: `requires[2]`: names a-b-c twice (expected one requirement for"),

@@ -53,6 +53,8 @@ def test_what_a_line_pins(line: str, pins: dict[str, str]) -> None:
         "transformers",
         "transformers>=4.40,<5",
         "transformers==4.40.*",
+        "transformers===4.40-mine",
+        f"transformers==4.{'9' * 4400}",
         "transformers===main",
         "peft @ git+https://git.example/peft@main",
         "git+https://git.example/peft@main#egg=peft",
@@ -64,7 +66,15 @@ def test_what_has_no_version_is_left_open(line: str) -> None:
     assert (found.pins, found.left_open, len(found.open_names)) == ({}, (line,), 1)
 
 
-@pytest.mark.parametrize("line", ["-e .", "https://host.example/archive.zip", "git+https://git.example/peft"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-e .",
+        f"https://host.example/a-1.{'9' * 4400}-py3-none-any.whl",
+        "https://host.example/archive.zip",
+        "git+https://git.example/peft",
+    ],
+)
 def test_what_has_no_name_is_left_open_too(line: str) -> None:
     assert parse(line) == Requirements(pins={}, left_open=(line,))
 
@@ -149,6 +159,19 @@ def test_every_mistake_is_told_with_its_line() -> None:
     ]
     assert caught.value.problems[0].message.startswith("`not a requirement` is no requirement: Expected ")
     assert caught.value.problems[1].message == "`torch` is pinned to 2.4.1 above"
+
+
+@pytest.mark.parametrize(
+    "marker",
+    ["python_version ~= '3'", "'x' in extras", f"python_version > '3.{'9' * 4400}'"],
+    ids=lambda text: text[:20],
+)
+def test_a_marker_that_nobody_can_decide_is_told(marker: str) -> None:
+    with pytest.raises(Misuse) as caught:
+        parse(f"torch==2.4.1; {marker}")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.expected) == (1, "a requirement (PEP 508)")
+    assert problem.message.endswith("can be neither true nor false")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,6 +160,12 @@ def test_a_folder_that_hides_where_the_project_begins_is_told(common: Path) -> N
     assert (caught.value.code, caught.value.problems[0].message) == ("file-unreadable", "Permission denied")
 
 
+def test_a_path_with_a_nul_in_it_is_none(tmp_path: Path) -> None:
+    with pytest.raises(Misuse) as caught:
+        store.typed("a\0b", tmp_path)
+    assert caught.value.code == "path-invalid"
+
+
 @pytest.mark.parametrize(("place", "says"), [("a/b.toml", "a/b.toml"), ("../b.toml", "../b.toml"), (".", ".")])
 def test_a_path_is_shown_as_people_type_it(tmp_path: Path, place: str, says: str) -> None:
     assert store.shown(tmp_path / place, tmp_path) == says
@@ -191,7 +198,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, data: bytes) -> None:
     assert (problem.message, problem.file) == (f"byte {data.index(0xFF)} is not UTF-8", str(path))
 
 
-@pytest.mark.parametrize("place", ["missing.toml", "file/below.toml"])
+@pytest.mark.parametrize("place", ["missing.toml", "file/below.toml", "nul\0.toml"])
 def test_a_file_that_is_not_there(tmp_path: Path, place: str) -> None:
     put(tmp_path / "file")
     with pytest.raises(Misuse) as caught:
@@ -267,8 +274,37 @@ def test_a_project_file_that_cannot_be_used(tmp_path: Path, text: str, line: int
     assert (problem.file, problem.line, problem.expected) == (str(file), line, expected)
 
 
+@pytest.mark.parametrize("name", ["profile.toml", "small.lock"])
+def test_a_pipe_or_a_device_is_no_file(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    for path in (tmp_path / name, Path("/dev/zero")):
+        with pytest.raises(WorldFailed) as caught:
+            store.read_text(path, what="profile")
+        (problem,) = caught.value.problems
+        assert (caught.value.code, problem.message) == ("file-unreadable", "Is no file, but a pipe or a device")
+        assert caught.value.hint == f"ls -ld {path}"
+
+
+def test_a_pipe_is_read_where_one_may_be(tmp_path: Path) -> None:
+    fifo = tmp_path / "host"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_text, args=("{}" * 40_000,))
+    writer.start()
+    assert store.read_text(fifo, piped=True) == "{}" * 40_000
+    writer.join()
+
+
+def test_a_profile_is_of_a_size_that_people_write(tmp_path: Path) -> None:
+    put(tmp_path / "a.toml", "#" * (1 << 20))
+    assert len(store.profile_text(tmp_path / "a.toml")) == 1 << 20
+    put(tmp_path / "a.toml", "#" * ((1 << 20) + 1))
+    with pytest.raises(Misuse) as caught:
+        store.profile_text(tmp_path / "a.toml")
+    assert (caught.value.code, caught.value.problems[0].expected) == ("file-too-large", "at most 1 MiB")
+
+
 def test_a_file_that_never_ends_is_left_unread() -> None:
     with pytest.raises(Misuse) as caught:
-        store.read_text(Path("/dev/zero"), what="host file")
+        store.read_text(Path("/dev/zero"), what="host file", piped=True)
     assert (caught.value.code, caught.value.message) == ("file-too-large", "the host file is too large")
     assert caught.value.problems[0].expected == "at most 32 MiB"
