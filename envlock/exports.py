@@ -17,6 +17,7 @@ __all__ = [
     "MARK",
     "REQUIREMENTS",
     "SUMS",
+    "command",
     "environment",
     "is_export",
     "name",
@@ -69,6 +70,24 @@ def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, st
     if locked.build:
         found[BUILD] = lock.build_requirements(locked, profile)
     return found
+
+
+def command(kind: Format, profile: str, locked: LockedVariant, path: str) -> str | None:
+    """Return what installs the export at `path` into an environment of its own, made beside whatever there is.
+
+    It stops where that environment is there already, as uv leaves one alone. None where the export's own first lines
+    say it: they alone name the pages, and what building takes.
+    """
+    place = shlex.quote(path)
+    if kind == "environment.yml":
+        return f"conda env create -f {place}"
+    own = shlex.quote(f".venv-{profile}")
+    made = f"uv venv --python {locked.variant.python} {own} && uv pip sync --python {own}"
+    if kind == "pylock" and not locked.build:
+        return f"{made} {place}"
+    if kind == "wheelhouse":
+        return f"{made} --no-index --find-links {place} --require-hashes {shlex.quote(f'{path}/{REQUIREMENTS}')}"
+    return None
 
 
 def renamed(text: str, was: str, now: str) -> str:

@@ -305,19 +305,6 @@ def _answer(
         files=files,
         packages=len(job.locked.packages),
         built=tuple(package.name for package in lock.sources(job.locked.packages)),
-        command=_command(job, path) if path else None,
+        command=exports.command(job.asked.format, job.profile.name, job.locked, path) if path else None,
         warnings=warnings,
     )
-
-
-def _command(job: _Job, path: str) -> str | None:
-    """Return what takes the export, where its own first lines do not say more."""
-    place = shlex.quote(path)
-    if job.asked.format == "environment.yml":
-        return f"conda env create -f {place}"
-    if job.asked.format == "pylock" and not job.locked.build:
-        return f"uv pip sync {place}"
-    if job.asked.format == "wheelhouse":
-        requirements = shlex.quote(f"{path}/{exports.REQUIREMENTS}")
-        return f"pip install --no-index --find-links {place} --require-hashes -r {requirements}"
-    return None

@@ -108,6 +108,36 @@ def pip(shell: Shell, *arguments: str, **environ: str) -> str:
     return str(frozen.stdout)
 
 
+def command_of(name: str, takes: str) -> str:
+    return f"uv venv --python {HERE} .venv-{name} && uv pip sync --python .venv-{name} {takes}"
+
+
+@pytest.mark.parametrize(("kind", "output"), [("pylock", "out/"), ("pylock", "pylock.toml"), ("wheelhouse", "a house")])
+def test_the_command_that_is_printed_spares_the_environment_that_is_active(
+    project: Shell, kind: str, output: str
+) -> None:
+    active = project.cwd / ".venv"
+    venv.create(active, symlinks=True)
+    site = active / "lib" / f"python{HERE}" / "site-packages"
+    (site / "mine-1.0.dist-info").mkdir()
+    (site / "mine-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    before = sorted(site.rglob("*"))
+    command = project("export", "plain", "--format", kind, "-o", output, "--json").document["result"]["command"]
+    environ = {
+        **project.environ,
+        "VIRTUAL_ENV": str(active),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{project.environ['PATH']}",
+    }
+    shell = {"cwd": project.cwd, "env": environ, "shell": True, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **shell)  # type: ignore[call-overload]  # what is pasted
+    assert done.returncode == 0, done.stderr
+    assert sorted(site.rglob("*")) == before
+    made = project.cwd / ".venv-plain" / "lib" / f"python{HERE}" / "site-packages"
+    assert {path.name for path in made.glob("*.dist-info")} == {"alpha-1.0.dist-info", "omega-1.0.dist-info"}
+    again = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, **shell)  # type: ignore[call-overload]  # same
+    assert again.returncode != 0
+
+
 # ---- requirements -------------------------------------------------------------------------------------------------
 
 
@@ -371,7 +401,7 @@ def test_a_pylock_names_every_file_with_its_address_of_today(
 def test_uv_syncs_a_pylock(project: Shell, name: str, installed: str | None) -> None:
     result = project("export", name, "--format", "pylock", "-o", "out/", "--json").document["result"]
     path = {"plain": "out/pylock.plain-cpu-pypi.toml", "torchy": "out/pylock.torchy-cpu.toml"}[name]
-    assert (result["path"], result["command"], result["text"]) == (path, f"uv pip sync {path}", None)
+    assert (result["path"], result["command"], result["text"]) == (path, command_of(name, path), None)
     frozen = do(project, "out", line_of(content(project, path), "uv venv"))
     assert frozen == (installed or "omega==1.0\ntorch==2.8.0+cpu\n")
 
@@ -441,7 +471,9 @@ def test_a_wheelhouse_installs_without_a_network(  # noqa: PLR0917
     result = project("export", name, "--format", "wheelhouse", "-o", "house", "--json").document["result"]
     assert names(project, "house") == sorted(["SHA256SUMS", *files, "requirements.txt"])
     assert (result["path"], sorted(result["files"])) == ("house", [f"house/{file}" for file in names(project, "house")])
-    assert result["command"] == "pip install --no-index --find-links house --require-hashes -r house/requirements.txt"
+    assert result["command"] == command_of(
+        name, "--no-index --find-links house --require-hashes house/requirements.txt"
+    )
     index.hits.clear()
     torch_index.hits.clear()
     # Away from where it was made, by pip and by uv, each into an environment of its own.

@@ -531,7 +531,8 @@ ANSWERS: dict[str, Answer] = {
         format="wheelhouse",
         path="house",
         files=("house/SHA256SUMS", "house/deepspeed-0.14.4-py3-none-any.whl", "house/requirements.txt"),
-        command="pip install --no-index --find-links house --require-hashes -r house/requirements.txt",
+        command="uv venv --python 3.11 .venv-x && uv pip sync --python .venv-x --no-index --find-links house "
+        "--require-hashes house/requirements.txt",
     ),
     "install-cpu": INSTALLED,
     "install-not-switched": NOT_SWITCHED,
