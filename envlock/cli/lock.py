@@ -58,16 +58,30 @@ def run(arguments: Namespace, world: World) -> LockedAll:
 
     Where some were done and some not, both are in the answer; where none was, the failure is raised.
     """
+    _require_fitting(arguments)
+    answer = _checked(arguments.profiles, world) if arguments.check else _locked(arguments, world)
+    if answer.failure and not answer.locks:
+        raise answer.failure
+    return answer
+
+
+def _require_fitting(arguments: Namespace) -> None:
+    """Raise `Misuse` for two flags of which one would do nothing."""
     moves = bool(arguments.upgrade or arguments.upgrade_package)
     modes = ("check", "confirm", "dry-run", "cross-check")
     said = {f"--{mode}": getattr(arguments, mode.replace("-", "_")) for mode in modes}
     alone = [flag for flag, set_ in {**said, "--upgrade": moves}.items() if set_]
     if len(alone) > 1 and alone not in (["--dry-run", "--upgrade"], ["--cross-check", "--upgrade"]):
-        raise Misuse(f"`{alone[0]}` and `{alone[1]}` cannot both be said", code="usage", hint="envlock lock --help")
-    answer = _checked(arguments.profiles, world) if arguments.check else _locked(arguments, world)
-    if answer.failure and not answer.locks:
-        raise answer.failure
-    return answer
+        raise _both(*alone[:2])
+    resolving = {"--allow": arguments.allow, "--no-download": arguments.no_download}
+    for mode, without in (("--check", resolving), ("--confirm", resolving), ("--cross-check", ("--allow",))):
+        idle = next((flag for flag in without if resolving[flag]), None)
+        if said.get(mode) and idle:
+            raise _both(mode, idle)
+
+
+def _both(one: str, other: str) -> Misuse:
+    return Misuse(f"`{one}` and `{other}` cannot both be said", code="usage", hint="envlock lock --help")
 
 
 def _mode(arguments: Namespace) -> lock.Mode:

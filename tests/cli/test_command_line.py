@@ -90,6 +90,11 @@ def test_version_is_one_line_and_with_v_a_bug_report(shell: Shell) -> None:
         (("profiles", "--color", "sometimes"), "usage", "auto, always, never"),
         (("--color", "never", "plna"), "unknown-command", "did you mean `plan`"),
         (("lock", "x", "--check", "--upgrade"), "usage", "`--check` and `--upgrade`"),
+        (("lock", "x", "--check", "--allow", "nonsense"), "usage", "`--check` and `--allow`"),
+        (("lock", "x", "--confirm", "--allow", "nonsense"), "usage", "`--confirm` and `--allow`"),
+        (("lock", "x", "--cross-check", "--allow", "nonsense"), "usage", "`--cross-check` and `--allow`"),
+        (("lock", "x", "--check", "--no-download"), "usage", "`--check` and `--no-download`"),
+        (("lock", "x", "--confirm", "--no-download"), "usage", "`--confirm` and `--no-download`"),
     ],
 )
 def test_a_wrong_command_line_is_one_clear_error(
