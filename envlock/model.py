@@ -333,6 +333,7 @@ class Locked:
 
     `absent` maps an unlocked variant to the reason, `failure` is the error where that is one. Of a cross-check,
     `engines` are the two that were compared, and `changes` lead from the first one's answer to the other's.
+    `unconfirmed` names the files whose hash `confirm` could not hold against their index, which gives none.
     """
 
     profile: str
@@ -344,6 +345,7 @@ class Locked:
     variants: tuple[str, ...]
     absent: Mapping[str, str]
     engines: tuple[str, ...] = ()
+    unconfirmed: tuple[str, ...] = ()
     seconds: float = 0.0
     failure: EnvlockError | None = None
 

@@ -164,6 +164,7 @@ def _locked(lock: Locked) -> dict[str, Any]:
         "variants": list(lock.variants),
         "absent": dict(lock.absent),
         "engines": list(lock.engines),
+        "unconfirmed": list(lock.unconfirmed),
         "seconds": round(lock.seconds, 3),
     }
 

@@ -139,23 +139,29 @@ def _check(world: World, job: _Job) -> Locked:
 
 
 def _confirm(world: World, job: _Job) -> Locked:
-    """Read the pages of the named indexes again; raise `index-changed` where one gives another hash."""
+    """Read the pages of the named indexes again; raise `index-changed` where one gives another hash.
+
+    What a page gives no hash of is not confirmed, and named in the answer; no file is fetched for it.
+    """
     _, held = _held(world, job)
     where = indexes.addresses(world, job.facts)
     every = [package for one in held.variants for package in one.packages]
-    wanted = {
-        (file.index, package.name): package.version
+    known = {
+        (file.index, package.name, file.file)
         for package in every
         for file in package.artifacts
         if file.index != request.DEFAULT_INDEX
     }
-    listed = indexes.pages(world, wanted, where, download=True) if wanted else {}
+    wanted = {(index, package): None for index, package, _ in known}
+    listed = indexes.pages(world, wanted, where, download=False) if wanted else {}
+    hashed = {(*pair, file.file) for pair, files in listed.items() for file in files if file.sha256}
     fresh = tuple(
         replace(one, packages=tuple(indexes.evident(package, listed, where) for package in one.packages))
         for one in held.variants
     )
     new = replace(held, variants=fresh)
-    return _answer(world, job, new, changed=_put(job, held, new))
+    answer = _answer(world, job, new, changed=_put(job, held, new))
+    return replace(answer, unconfirmed=tuple(sorted(file for *_, file in known - hashed)))
 
 
 def _cross_check(world: World, job: _Job) -> Locked:

@@ -16,6 +16,8 @@ HEADLINES = {
     ("check", False): "up to date: {path}, {count}",
     ("confirm", True): "every hash is the index's; wrote that to {path}, {count}",
     ("confirm", False): "every hash is the index's: {path}, {count}",
+    ("partly", True): "not every hash could be confirmed; wrote what could to {path}, {count}",
+    ("partly", False): "not every hash could be confirmed: {path}, {count}",
     ("cross-check", True): "{engines} differ, {count} compared",
     ("cross-check", False): "{engines} agree, {count} compared",
 }
@@ -33,6 +35,8 @@ def _lock(canvas: Canvas, lock: Locked, *, verbose: bool) -> None:
     canvas.line((lock.profile, "bold"), f"  {_headline(lock)}", (f"  {duration(lock.seconds)}", "dim"))
     if lock.moved:
         canvas.line(f"moved: {', '.join(lock.moved)}", indent=2)
+    if lock.unconfirmed:
+        canvas.line(f"the index gives no hash of: {', '.join(lock.unconfirmed)}", indent=2)
     if lock.changes and lock.engines:
         canvas.line((" → ".join(lock.engines), "dim"), indent=2)
     if lock.changes:
@@ -48,4 +52,5 @@ def _lock(canvas: Canvas, lock: Locked, *, verbose: bool) -> None:
 
 def _headline(lock: Locked) -> str:
     count = f"{len(lock.variants)} variant{'s' if len(lock.variants) != 1 else ''}"
-    return HEADLINES[lock.mode, lock.changed].format(path=lock.path, count=count, engines=" and ".join(lock.engines))
+    mode = "partly" if lock.unconfirmed else lock.mode
+    return HEADLINES[mode, lock.changed].format(path=lock.path, count=count, engines=" and ".join(lock.engines))

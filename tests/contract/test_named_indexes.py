@@ -100,6 +100,24 @@ def test_what_was_recorded_is_confirmed_and_what_changed_is_refused(place: Place
     assert place.files() == before
 
 
+def test_what_an_index_gives_no_hash_of_is_not_called_confirmed(place: Place) -> None:
+    lock.run(place.world(), "small")
+    (place.project / "lockfiles" / "small.lock").write_text(lock_text.render(_recorded(place.held)), encoding="utf-8")
+    place.torch.hashes = False
+    place.torch.hits.clear()
+    world = place.world()
+    answer = lock.run(world, "small", mode="confirm")
+    file = "torch-2.8.0+cu128-py3-none-any.whl"
+    assert (answer.unconfirmed, place.package("cu128", "torch").artifacts[0].evidence) == (
+        (file,),
+        "recorded, one source",
+    )
+    assert world.reporter.stages == ["Reading the indexes cu128"]  # type: ignore[attr-defined]  # of `Told`
+    assert place.torch.requested == ["/simple/torch/"]
+    place.torch.hashes = True
+    assert lock.run(place.world(), "small", mode="confirm").unconfirmed == ()
+
+
 def _recorded(held: Lock) -> Lock:
     def file(one: Artifact) -> Artifact:
         return replace(one, evidence="recorded, one source") if one.evidence else one

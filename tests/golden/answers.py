@@ -520,6 +520,12 @@ ANSWERS: dict[str, Answer] = {
     "lock-dry-run": LockedAll(locks=(replace(WRITTEN, mode="dry-run"), replace(SAME, mode="write"))),
     "lock-partly": LockedAll(locks=(WRITTEN,), failure=BUSY),
     "lock-check": LockedAll(locks=(SAME, CURRENT)),
+    "lock-confirmed": LockedAll(
+        locks=(
+            replace(SAME, mode="confirm"),
+            replace(CURRENT, mode="confirm", unconfirmed=("torch-2.4.1+cu124-cp311-cp311-linux_x86_64.whl",)),
+        )
+    ),
     "diff-moved": DIFFERENT,
     "diff-same": Diffed(before=COMMITTED, after=AT_HAND, same=("cu121-pypi", "cpu-py310-pypi"), strict=True),
     "diff-environment": Diffed(before=PLACED, after=AT_HAND, files=("cu121-pypi",)),
