@@ -142,7 +142,10 @@ def skip_after(failed: str, skipped: Iterable[str]) -> tuple[Check, ...]:
 
 
 def require_gpu(checks: Iterable[Check], device: Device | None) -> tuple[Check, ...]:
-    """Return the checks under `--require gpu`: each skip is a failure, but for what follows from one."""
+    """Return the checks under `--require gpu`: each skip is a failure, but for what follows from one.
+
+    Of the machine nothing is left out that could be looked at: a skip there says that there is no such thing.
+    """
     fix = "envlock detect"
     strict = tuple(
         replace(check, status="fail", fix=check.fix or fix) if _is_bare_skip(check) else check for check in checks
@@ -154,7 +157,12 @@ def require_gpu(checks: Iterable[Check], device: Device | None) -> tuple[Check, 
 
 
 def _is_bare_skip(check: Check) -> bool:
-    return check.status == "skip" and not (check.message or "").startswith(_FOLLOWS)
+    follows = (check.message or "").startswith(_FOLLOWS)
+    return check.status == "skip" and not follows and not _has_no_object(check)
+
+
+def _has_no_object(check: Check) -> bool:
+    return check.status == "skip" and check.id.startswith("drift.")
 
 
 # ---- what it proves -----------------------------------------------------------------------------------------------
@@ -207,7 +215,7 @@ def _unchecked(answer: Verified) -> list[str]:
     skipped = [check for check in answer.checks if check.status == "skip"]
     fourbit = [check for check in answer.checks if check.id.startswith(_NEEDS_4BIT)]
     said = ["4-bit not checked"] if fourbit and all(check in skipped for check in fourbit) else []
-    others = [check for check in skipped if not (said and check in fourbit)]
+    others = [check for check in skipped if not (said and check in fourbit) and not _has_no_object(check)]
     if others and answer.verdict != "verified-on-cpu":  # there, "GPU checks not run" speaks of them
         said.append(f"skipped: {', '.join(check.id for check in others)}")
     return said
@@ -227,5 +235,6 @@ def _list(words: Sequence[str]) -> str:
 
 
 def _reason(checks: Iterable[Check]) -> str:
-    messages = (check.message for check in ordered(checks) if check.status in {"skip", "warn"} and check.message)
+    told = (check for check in ordered(checks) if check.status in {"skip", "warn"} and not _has_no_object(check))
+    messages = (check.message for check in told if check.message)
     return next(messages, "nothing could be started in this environment")

@@ -187,9 +187,11 @@ def _number(driver: Driver | None) -> str | None:
 
 def _library(case: _Case, loss: str | None) -> Check:
     was, now = _split(case.was.driver), _split(case.now.driver)
+    both = case.now.driver and case.now.driver.version and case.now.driver.library
+    if now is None and not both:
+        return Check(id="drift.driver-library", status="skip", message="no two versions to compare")
     if not case.cuda or now is None:
-        both = case.now.driver and case.now.driver.version and case.now.driver.library
-        message = f"both {both}" if both else "no two versions to compare"
+        message = f"{now}: nothing here computes on a GPU" if now else f"both {both}"
         return Check(id="drift.driver-library", status="pass", message=message)
     module = case.now.driver and case.now.driver.version
     why = "the old module stays loaded until a reboot" if module else "no module is loaded"

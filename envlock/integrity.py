@@ -306,8 +306,8 @@ def _read(unread: Mapping[str, list[_Claim]], tally: _Tally) -> dict[str, str]:
 
 def _record(tally: _Tally) -> Check:
     if not tally.faults:
-        read = f"{_size(tally.bytes_read)} of {_size(tally.bytes)} read"
-        return Check(id="integrity.record", status="pass", message=f"{_count(tally.files, 'file')} as recorded, {read}")
+        message = f"{_count(tally.files, 'file')} as recorded: {_hashed(tally)}"
+        return Check(id="integrity.record", status="pass", message=message)
     return Check(
         id="integrity.record",
         status="fail",
@@ -315,6 +315,14 @@ def _record(tally: _Tally) -> Check:
         have=_few([f"{fault.path} ({fault.owner}) {fault.what}" for fault in sorted(tally.faults)]),
         want="the recorded size and hash",
     )
+
+
+def _hashed(tally: _Tally) -> str:
+    """Say what was read to tell, and what was believed of files that are the very ones that were hashed before."""
+    kept = tally.bytes - tally.bytes_read
+    now = [f"{_size(tally.bytes_read)} hashed now"] if tally.bytes_read or not kept else []
+    before = [f"{_size(kept)} hashed before and not touched since (same inode, size and times)"] if kept else []
+    return ", ".join([*now, *before])
 
 
 # ---- strangers ----------------------------------------------------------------------------------------------------
@@ -338,11 +346,12 @@ def _strangers(
     named = locked | {entry.path for dist in extra for entry in dist.entries}
     files = sorted(path for path in present if path not in named)
     found = [f"{dist.name} {dist.version}" for dist in extra] + files
+    counted = [_count(len(some), noun) for some, noun in ((extra, "package"), (files, "file")) if some]
     if found:
         return Check(
             id="integrity.strangers",
             status="warn",
-            message=f"{_count(len(extra), 'package')} and {_count(len(files), 'file')} not from the lock",
+            message=f"{' and '.join(counted)} not from the lock",
             have=_few(found),
             want="none",
         )

@@ -176,7 +176,7 @@ def _reachable(
     why = next((each for each in answers if each), None)
     if why is None:
         return locked, ()
-    message = f"taking {other.variant.name}, PyPI's own build, and not {own.name}: {why}"
+    message = f"PyPI's own build stands in for {own.name}: {why}"
     return other, (Caution(code="index-unreachable", message=message, backend=own.backend),)
 
 

@@ -207,6 +207,12 @@ def test_requiring_a_gpu_asks_no_more_of_what_ran_on_one() -> None:
     assert checks.require_gpu(found, "cuda") == found
 
 
+def test_requiring_a_gpu_asks_for_nothing_of_the_machine_that_there_is_none_of() -> None:
+    found = (check("drift.driver-library", "skip", "no two versions to compare"), check("kernels.cuda"))
+    assert checks.require_gpu(found, "cuda") == found
+    assert checks.sentence(verified("verified-on-gpu", list(found), device="cuda")) == "verified on GPU"
+
+
 def test_requiring_a_gpu_where_nothing_was_even_skipped_is_a_failure_too() -> None:
     strict = checks.require_gpu([check("import.numpy")], "cpu")
     assert checks.verdict(strict, "cpu") == "failed"

@@ -139,6 +139,11 @@ def test_what_has_not_moved_is_not_read_again(env: Path, cache: Path) -> None:
     first = integrity.check(env, EXPECTED, cache=cache)
     again = integrity.check(env, EXPECTED, cache=cache)
     assert (first.bytes_read, again.bytes_read) == (first.bytes, 0)
+    said = [by_name(found)["record"].message or "" for found in (first, again)]
+    assert "MB hashed now" in said[0]
+    assert "before" not in said[0]
+    assert "MB hashed before and not touched since (same inode, size and times)" in said[1]
+    assert "now" not in said[1]
     assert statuses(again) == {}
 
 
@@ -475,7 +480,7 @@ def test_files_of_no_package_are_named_and_counted(env: Path, site: Path) -> Non
         (site / "alpha" / f"stray{number}.py").write_text("", encoding="utf-8")
     found = by_name(integrity.check(env, EXPECTED))["strangers"]
     assert found.status == "warn"
-    assert found.message == "0 packages and 5 files not from the lock"
+    assert found.message == "5 files not from the lock"
     assert found.have == "alpha/stray0.py; alpha/stray1.py; alpha/stray2.py; and 2 more"
 
 
@@ -488,7 +493,7 @@ def test_a_package_that_the_lock_does_not_name(env: Path) -> None:
 def test_a_package_without_hooks_that_the_lock_does_not_name(env: Path) -> None:
     found = by_name(integrity.check(env, {"beta": "2.0"}))["strangers"]
     assert (found.status, found.have) == ("warn", "alpha 1.0")
-    assert found.message == "1 package and 0 files not from the lock"
+    assert found.message == "1 package not from the lock"
 
 
 def test_what_an_interrupted_pip_left_is_a_stranger_and_no_package(env: Path, site: Path) -> None:
