@@ -154,7 +154,7 @@ def build(wanted: Build, tools: Tools) -> Built:
         site.start_over(without=state.damaged)
         state = site.check()
     if state.damaged:
-        raise _damaged(state)
+        raise _damaged(state, tools)
     shutil.rmtree(wanted.root / _SCRATCH, ignore_errors=True)
     spent = synced - begun
     return Built(
@@ -236,7 +236,7 @@ class _Site:
             bench = self._bench()
             state = integrity.check(bench, packages(self._wanted.locked, build=True), cache=self._tools.hashes)
         if state.damaged:
-            raise _damaged(state)
+            raise _damaged(state, self._tools)
         return bench
 
     def _bench(self) -> Path:
@@ -397,7 +397,7 @@ def _linking_seconds(said: str) -> float:
     return sum(float(part["number"]) * _UNIT_SECONDS[part["unit"]] for part in parts)
 
 
-def _damaged(state: Integrity) -> Refused:
+def _damaged(state: Integrity, tools: Tools) -> Refused:
     failed = [check for check in state.checks if check.status == "fail"]
     return Refused(
         f"files are not as released, even when fetched afresh: {', '.join(state.damaged)}",
@@ -406,5 +406,5 @@ def _damaged(state: Integrity) -> Refused:
             Problem(message=f"{check.message or 'failed'}: {check.have}", key=check.id, expected=check.want)
             for check in failed
         ),
-        hint="uv cache clean",
+        hint=uv_binary.command(tools.environ, "cache", "clean"),
     )

@@ -9,6 +9,7 @@ from envlock import lock
 from envlock.app import resolving
 from envlock.app.resolving import Resolved, Task
 from envlock.app.world import World
+from envlock.engines import uv_binary
 from envlock.engines.resolvers import RESOLVERS
 from envlock.errors import Refused, WorldFailed
 from envlock.model import Change, Inputs, Lock
@@ -42,7 +43,8 @@ def compare(world: World, task: Task) -> Crossed:
     if not here:
         wanted = ", ".join(sorted({one.python for one in task.variants}))
         message = f"nothing can be compared: there is no Python {wanted} here"
-        raise WorldFailed(message, code="python-missing", hint=f"uv python install {wanted.partition(',')[0]}")
+        hint = uv_binary.command(world.environ, "python", "install", wanted.partition(",")[0])
+        raise WorldFailed(message, code="python-missing", hint=hint)
     mine, other = (_answers(world, replace(task, variants=here), name) for name in engines)
     missing = {one.name: f"there is no Python {one.python} here" for one in task.variants if one not in here}
     alone = _alone(engines, mine, other)

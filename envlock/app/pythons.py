@@ -6,6 +6,7 @@ from pathlib import Path
 
 from envlock import env, interpreters
 from envlock.app.world import World
+from envlock.engines import uv_binary
 from envlock.env import Tools
 from envlock.errors import Problem, WorldFailed
 
@@ -24,18 +25,18 @@ def find(world: World, version: str, tools: Tools, *, near: Path) -> Path:
     looked = tuple(Problem(message=f"{row.version}, from {row.origin}", file=str(row.path)) for row in others)
     looked = (Problem(message="looked on PATH and at what pyenv, uv and conda have installed; found:"), *looked)
     if tools.offline:
-        raise _missing(version, "and offline none is fetched", looked)
+        raise _missing(world, version, "and offline none is fetched", looked)
     world.reporter.stage(f"Fetching Python {version}")
     try:
         return env.fetch_python(version, tools, home=near)
     except WorldFailed as error:
-        raise _missing(version, "and uv could not fetch one", (*looked, *error.problems)) from error
+        raise _missing(world, version, "and uv could not fetch one", (*looked, *error.problems)) from error
 
 
-def _missing(version: str, why: str, problems: tuple[Problem, ...]) -> WorldFailed:
+def _missing(world: World, version: str, why: str, problems: tuple[Problem, ...]) -> WorldFailed:
     return WorldFailed(
         f"there is no Python {version} here, {why}",
         code="python-missing",
         problems=problems,
-        hint=f"uv python install {version}",
+        hint=uv_binary.command(world.environ, "python", "install", version),
     )

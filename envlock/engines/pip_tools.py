@@ -125,7 +125,8 @@ def _environment(asked: Resolution, bench: Workbench, scratch: Path) -> Path:
     found = _RUNS_ON.search(config)
     if found is None or found["python"] != asked.python:
         message = f"pip-tools resolves for the Python it runs on, and there is no Python {asked.python} here"
-        raise WorldFailed(message, code="python-missing", hint=f"uv python install {asked.python}")
+        hint = uv_binary.command(bench.environ, "python", "install", asked.python)
+        raise WorldFailed(message, code="python-missing", hint=hint)
     python = place / "bin" / "python"
     _uv(bench, scratch, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "-r", str(listed))
     return python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import threading
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import uv
 from envlock.errors import WorldFailed
 from envlock.request import DEFAULT_INDEX
 
-__all__ = ["KEPT", "binary", "environment", "is_ambient", "without_login"]
+__all__ = ["KEPT", "binary", "command", "environment", "is_ambient", "without_login"]
 
 # Of uv's own variables those that say where its caches and interpreters live and how it reaches the network; every
 # other one would change what is resolved or installed. Proxies, certificates, netrc and the like are not uv's own
@@ -62,6 +63,11 @@ def binary(environ: Mapping[str, str]) -> Path:
             code="engine-missing",
             hint="python3 -m pip install 'uv>=0.13.5'",
         ) from error
+
+
+def command(environ: Mapping[str, str], *arguments: str) -> str:
+    """Return a command for hints: it names this very uv, which need not be on PATH."""
+    return shlex.join((str(binary(environ)), *arguments))
 
 
 def environment(

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+import uv
 
 from envlock import config, proc
 from envlock.app import install, lock
@@ -149,7 +150,7 @@ def test_without_the_python_it_says_where_it_looked(
         assert failure.value.code == "python-missing"
         assert said in failure.value.message
         assert "PATH" in str(failure.value.problems[0])
-        assert failure.value.hint == f"uv python install {ABSENT}"
+        assert failure.value.hint == f"{uv.find_uv_bin()} python install {ABSENT}"
 
 
 def test_hints_name_the_profile(world: Worlds, project: Path) -> None:
