@@ -103,7 +103,7 @@ def select(
             f"{len(said)} of the checks asked for do not exist" if several else said[0][1],
             code="check-unknown",
             problems=tuple(Problem(message=text, key=flag) for flag, text in said) if several else (),
-            hint="envlock verify --json",
+            hint="envlock verify --help",
         )
     return Selection(only=tuple(only), skip=tuple(skip))
 
@@ -113,8 +113,11 @@ def _covers(term: str, check: str) -> bool:
 
 
 def _near(term: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(term, sorted(names), n=1)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    """Return what may be meant: a check by its own name alone, or what is spelt alike."""
+    own = [name for name in sorted(names) if term and name.partition(".")[2] == term]
+    alike = own or difflib.get_close_matches(term, sorted(names), n=1)
+    meant = alike or [name for name in sorted(names) if term and name.partition(".")[2].startswith(term)]
+    return f"; did you mean {' or '.join(f'`{name}`' for name in meant[:2])}?" if meant else ""
 
 
 # ---- what follows from what ---------------------------------------------------------------------------------------

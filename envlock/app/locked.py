@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from envlock import lock
-from envlock.app import lock as locking
-from envlock.app.world import World
-from envlock.errors import Problem, Refused
-from envlock.facts import Facts
-from envlock.model import Caution, Lock, Profile
+from typing import Final
 
-__all__ = ["missing", "stale"]
+from envlock import env, lock, store
+from envlock.app import lock as locking
+from envlock.app import reading
+from envlock.app.world import World
+from envlock.errors import EnvlockError, Problem, Refused
+from envlock.facts import Facts
+from envlock.model import Caution, Check, Lock, Profile
+from envlock.record import Record
+
+__all__ = ["MOVED", "missing", "moved", "stale"]
+
+MOVED: Final = "drift.lock"
+"""The check that tells whether the lock at hand is still the one that an environment was installed from."""
 
 
 def stale(world: World, wanted: Profile, known: Facts, held: Lock, *, frozen: bool, done: str) -> tuple[Caution, ...]:
@@ -25,6 +32,27 @@ def stale(world: World, wanted: Profile, known: Facts, held: Lock, *, frozen: bo
         return (Caution(code="lock-stale", message=f"{message}; {done} as it is"),)
     problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
     raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {wanted.typed}")
+
+
+def moved(world: World, kept: Record, *, install: str) -> tuple[Check, ...]:
+    """Return a check that warns where the lock at hand holds something else than was installed; none without a lock.
+
+    The environment is what was locked then, so nothing about it is wrong. `install` is the command that makes it anew.
+    """
+    file = store.lock_file(kept.profile, world.cwd)
+    if file is None:
+        return ()
+    shown = store.shown(file, world.cwd)
+    try:
+        held = reading.lock_at(world, file)
+    except EnvlockError as error:
+        return (Check(id=MOVED, status="warn", message=f"cannot be compared: {error.message}", fix=error.hint),)
+    digests = {row.variant.name: env.digest(row) for row in held.variants}
+    if digests.get(kept.variant) == kept.lock:
+        return (Check(id=MOVED, status="pass", message=f"{shown} is what was installed"),)
+    what = "holds another one now" if kept.variant in digests else "holds none of that name now"
+    message = f"installed from an earlier lock of {kept.variant}: {shown} {what}"
+    return (Check(id=MOVED, status="warn", message=message, fix=install),)
 
 
 def missing(variant: str, profile: str, held: Lock | None, *, hint: str | None) -> Refused:

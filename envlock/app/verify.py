@@ -11,6 +11,7 @@ from typing import Final
 
 from envlock import checks, drift, generations, hashes, integrity, record, store
 from envlock.app import detect, reading
+from envlock.app import locked as locks
 from envlock.app.world import World
 from envlock.checks import Selection
 from envlock.errors import Misuse, Problem, WorldFailed
@@ -20,21 +21,28 @@ from envlock.probe import script
 from envlock.probe.run import ProbeReport, ProbeRequest
 from envlock.record import Record
 
-__all__ = ["check", "run"]
+__all__ = ["KNOWN", "check", "run"]
 
 _HOME: Final = ".envlock"
-_KNOWN: Final = (
+KNOWN: Final = (
     *(f"drift.{name}" for name in checks.DRIFT),
+    locks.MOVED,
     *(f"integrity.{name}" for name in checks.INTEGRITY),
     *probe.KERNELS,
 )
+"""Every check there is, but for the imports: of those there is one for each package."""
+
+_LONGER_SECONDS: Final = 600  # for a check that was stopped
 _OPEN: Final = ("import",)  # one check for each package
 _NO_KERNELS: Final = ("none",)  # the probe takes an empty list for all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """What is asked of one environment: `root` is its real folder, `path` how the user calls it."""
+    """What is asked of one environment: `root` is its real folder, `path` how the user calls it.
+
+    `installed` is False for one that was made just now from the lock at hand.
+    """
 
     root: Path
     path: str
@@ -45,6 +53,7 @@ class _Order:
     deep: bool = False
     timeout: float | None = None
     host: HostFacts | None = None
+    installed: bool = True
 
     @property
     def install(self) -> str:
@@ -75,7 +84,7 @@ def run(
     `timeout` limits each kernel check (seconds). Raises `Misuse` (`env-missing`, `env-ambiguous`,
     `env-record-invalid`, `check-unknown`, `nothing-to-check`) and `WorldFailed` (`env-unreadable`).
     """
-    selection = checks.select(only, skip, known=_KNOWN, open_groups=_OPEN)
+    selection = checks.select(only, skip, known=KNOWN, open_groups=_OPEN)
     _require_something(level, selection, require_gpu=require_gpu)
     path = _find(world, target)
     root = path.resolve()  # from here on a switch of the link does not matter
@@ -103,6 +112,7 @@ def check(
         level=level,
         selection=Selection(),
         host=host,
+        installed=False,
     )
     return _verify(world, order)
 
@@ -118,7 +128,13 @@ def _find(world: World, target: str | None) -> Path:
         return _existing(configured, names) if configured else _only(home, names)
     if configured and (configured / record.FILE).is_file() and _record(configured).profile == target:
         return configured
-    return home / target if target in names else _existing(store.typed(target, world.cwd), names)
+    if target in names:
+        return home / target
+    path = store.typed(target, world.cwd)
+    if not path.exists() and target in store.profile_names(world.cwd):
+        message = f"`{target}` is not installed: there is no environment `{_HOME}/{target}`"
+        raise Misuse(message, code="env-missing", hint=f"envlock install {shlex.quote(target)}")
+    return _existing(path, names)
 
 
 def _existing(path: Path, names: Sequence[str]) -> Path:
@@ -218,7 +234,7 @@ def _verify(world: World, order: _Order) -> Verified:
 
 
 def _ids(group: str) -> tuple[str, ...]:
-    return tuple(known for known in _KNOWN if known.startswith(f"{group}."))
+    return tuple(known for known in KNOWN if known.startswith(f"{group}."))
 
 
 def _drift(world: World, order: _Order) -> Iterable[Check]:
@@ -227,7 +243,7 @@ def _drift(world: World, order: _Order) -> Iterable[Check]:
     (now,) = (order.host,) if order.host else detect.hosts(world, known=known)
     capabilities = {gpu.compute_capability for gpu in now.gpus if gpu.compute_capability}
     kept = order.record
-    return drift.compare(
+    machine = drift.compare(
         kept.host,
         now,
         floors=kept.floors,
@@ -236,6 +252,7 @@ def _drift(world: World, order: _Order) -> Iterable[Check]:
         plan=order.plan,
         install=order.install,
     )
+    return (*machine, *(locks.moved(world, kept, install=order.install) if order.installed else ()))
 
 
 def _integrity(world: World, order: _Order) -> Iterable[Check]:
@@ -264,7 +281,8 @@ def _computed(world: World, order: _Order, found: tuple[Check, ...]) -> tuple[Pr
         return report, (Check(id="import.probe", status="skip", message=report.failure),)
     for note in report.notes:
         world.reporter.log(note)
-    shown = tuple(_excused(row, order.record, report.device) for row in _shown(report.checks, wanted))
+    rows = (_excused(row, order.record, report.device) for row in _shown(report.checks, wanted))
+    shown = tuple(_longer(row, order) for row in rows)
     return report, (*shown, *checks.skip_after(no_kernel, kernels)) if no_kernel else shown
 
 
@@ -282,6 +300,15 @@ def _excused(row: Check, kept: Record, device: Device) -> Check:
     if row.status != "fail" or device == "cuda" or not for_gpu or not row.id.startswith("import.") or row.id in known:
         return row
     return replace(row, status="warn", message=f"{row.message}\nthere is no GPU here, which it may need")
+
+
+def _longer(row: Check, order: _Order) -> Check:
+    """Return a kernel check that was stopped with the command that gives it longer."""
+    stopped = (row.message or "").startswith(script.SILENT)
+    if row.status != "fail" or not stopped or not row.id.startswith("kernels."):
+        return row
+    seconds = max(_LONGER_SECONDS, round(10 * (order.timeout or 0)))
+    return replace(row, fix=f"envlock verify {shlex.quote(order.path)} --only {row.id} --timeout {seconds}")
 
 
 def _kernels(kept: Record) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from packaging.version import Version
 
-from envlock import store
+from envlock import generations, store
 from envlock.adopted import Adopted
 from envlock.errors import EnvlockError, Misuse, Refused, WorldFailed, unreachable
 from envlock.model import (
@@ -36,9 +37,9 @@ def judge(answer: Answer) -> EnvlockError | None:  # noqa: PLR0911  one for each
         case Planned():
             return _planned(answer)
         case Installed():
-            return _verified(answer.verify) if answer.verify else None
+            return _installed(answer)
         case Verified():
-            return _verified(answer)
+            return _verified(answer, fix=_fix(answer, f"envlock verify {shlex.quote(answer.path)} --deep -v"))
         case Checked():
             return _checked(answer)
         case Diffed():
@@ -92,18 +93,26 @@ def _differ(answer: Diffed) -> EnvlockError:
     return Refused(message, code="differs", hint=f"{asked} -v")
 
 
-def _verified(answer: Verified) -> EnvlockError | None:
+def _installed(answer: Installed) -> EnvlockError | None:
+    """Return the error of an environment that was not switched to: to install again would meet the same lock again."""
+    if answer.verify is None:
+        return None
+    place = generations.folder(Path(answer.path), answer.generation)
+    look = f"envlock verify {shlex.quote(str(place))} -v"
+    fix = _fix(answer.verify, look)
+    return _verified(answer.verify, fix=look if fix.startswith("envlock install") else fix)
+
+
+def _verified(answer: Verified, *, fix: str) -> EnvlockError | None:
     if answer.verdict == "could-not-run":
-        return WorldFailed(
-            f"`{answer.path}` could not be verified", code="verification-could-not-run", hint=_fix(answer)
-        )
+        return WorldFailed(f"`{answer.path}` could not be verified", code="verification-could-not-run", hint=fix)
     if answer.verdict == "failed":
         root = next((check for check in answer.checks if check.status == "fail"), None)
         what = f": {root.id}" if root else ""
-        return Refused(f"verification failed{what}", code="verification-failed", hint=_fix(answer))
+        return Refused(f"verification failed{what}", code="verification-failed", hint=fix)
     return None
 
 
-def _fix(answer: Verified) -> str:
+def _fix(answer: Verified, otherwise: str) -> str:
     fixes = (check.fix for check in answer.checks if check.status == "fail" and check.fix)
-    return next(fixes, f"envlock install {answer.profile}")
+    return next(fixes, otherwise)

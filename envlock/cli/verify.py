@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from itertools import groupby
 
 from envlock.app import verify
 from envlock.app.world import World
@@ -30,11 +31,20 @@ def options(parser: Parser) -> None:
         metavar="|".join(LEVELS),
         default="kernels",
     )
-    parser.option("--only", text="this check or group only; may be repeated", metavar="ID", action="append", default=[])
+    once = f"this check or group only; may be repeated. {_catalogue()}"
+    parser.option("--only", text=once, metavar="ID", action="append", default=[])
     parser.option("--skip", text="not this check or group; may be repeated", metavar="ID", action="append", default=[])
     parser.option("--require", text="a skipped GPU check is a failure", type=choice("gpu"), metavar="gpu")
     parser.option("--deep", text="hash every byte, also of files hashed before", action="store_true")
     parser.option("--timeout", text="limit for each check", metavar="SECONDS", type=number)
+
+
+def _catalogue() -> str:
+    """Name every group and what is in it."""
+    grouped = groupby(verify.KNOWN, key=lambda check: check.partition(".")[0])
+    groups = {group: ", ".join(check.partition(".")[2] for check in members) for group, members in grouped}
+    named = "; ".join(f"`{group}`: {names}" for group, names in groups.items())
+    return f"Groups, and the names in each: {named}; `import`: any package. One of them is GROUP.NAME"
 
 
 def run(arguments: Namespace, world: World) -> Verified:

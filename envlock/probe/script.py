@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     Say = Callable[[Row], None]
 
 SCHEMA = 1
+SILENT = "no sign of life"  # begins what is said of a child that was stopped at its limit
 TAIL_LINES = 8
 LINE_CHARS = 240
 REAP_SECONDS = 2.0
@@ -62,6 +63,7 @@ class Ended:
     code: int
     signal: str | None
     silent: bool
+    limit: float
     seconds: float
     tail: str
 
@@ -69,7 +71,7 @@ class Ended:
     def death(self) -> str | None:
         """Why it did not end by itself, or None if it did."""
         if self.silent:
-            return f"no sign of life for {self.seconds:.0f} s: stopped"
+            return f"{SILENT} for {self.limit:g} s: stopped"
         return f"killed by {self.signal}" if self.signal else None
 
     def heard(self, key: str) -> list[Any]:
@@ -102,6 +104,7 @@ def fork(task: Callable[[Say], None], limit: float) -> Ended:
             code=code,
             signal=signal.Signals(-code).name if code < 0 and not silent else None,
             silent=silent,
+            limit=limit,
             seconds=time.monotonic() - started,
             tail=tail(_contents(noise.fileno())),
         )

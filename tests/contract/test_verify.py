@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -13,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from envlock import checks, config, generations, proc, record
+from envlock import checks, config, env, generations, lock, proc, record
 from envlock.app import detect, verify
 from envlock.app.world import World
 from envlock.cli import outcome
 from envlock.errors import EnvlockError, Misuse, WorldFailed
-from envlock.model import Check, Driver, Floors, Gpu, HostFacts, Status, Verified
+from envlock.model import Check, Driver, Floors, Gpu, HostFacts, Inputs, Lock, Status, Verified
 from tests.contract.installing import HERE, Install, Told, locked, package
+from tests.contract.test_probe import torch
 from tests.servers.index import Index
 from tests.servers.wheels import make_wheel
 
@@ -204,7 +206,7 @@ def test_none_at_all(place: Place) -> None:
     ("target", "hint"),
     [
         ("smal", "envlock verify small"),
-        ("gemma-qlora", "envlock profiles"),
+        ("gemma-qlora", "envlock install gemma-qlora"),
         ("no/where", "envlock profiles"),
         ("~/where", "envlock profiles"),
     ],
@@ -212,6 +214,48 @@ def test_none_at_all(place: Place) -> None:
 def test_a_target_that_is_not_there(place: Place, target: str, hint: str) -> None:
     error = refused(place, target)
     assert (error.code, error.hint) == ("env-missing", hint)
+
+
+def test_a_lock_that_moved_since_the_install_is_noted_and_no_failure(place: Place) -> None:
+    file = place.cwd / "lockfiles" / "small.lock"
+    file.parent.mkdir()
+    kept = generations.read(place.root())
+    assert "drift.lock" not in {check.id for check in verify.run(place.world, level="quick").checks}
+    same = locked([package(make_wheel(place.cwd / "wheels", "plain", "2.0"))])
+    inputs = Inputs(profile="p", facts="f", rules="r", engine="uv-0")
+    for variant, says in (
+        (same, "holds another one now"),
+        (replace(same, variant=replace(same.variant, name="cu121")), "holds none of that name now"),
+    ):
+        file.write_text(lock.render(Lock(profile="small", inputs=inputs, variants=(variant,))), encoding="utf-8")
+        answer = verify.run(place.world, level="quick")
+        found = named(answer, "drift.lock")
+        assert (found.status, found.fix) == ("warn", "envlock install small")
+        assert (found.message or "").endswith(f"lockfiles/small.lock {says}")
+        assert (answer.verdict, exit_code(answer)) == ("intact", 0)
+    place.rewrite(lock=env.digest(same))
+    file.write_text(lock.render(Lock(profile="small", inputs=inputs, variants=(same,))), encoding="utf-8")
+    assert named(verify.run(place.world, level="quick"), "drift.lock").status == "pass"
+    place.rewrite(lock=kept.lock)
+    file.write_text("no lock at all", encoding="utf-8")
+    broken = named(verify.run(place.world, level="quick"), "drift.lock")
+    assert (broken.status, broken.fix) == ("warn", "envlock lock small")
+    assert "drift.lock" not in {check.id for check in verify.check(place.world, place.root(), level="quick").checks}
+
+
+def test_a_check_that_was_stopped_is_told_how_to_get_longer(place: Place) -> None:
+    hanging = torch(then="nn.Embedding = lambda *_: __import__('time').sleep(600)\n")
+    make_wheel(place.cwd / "wheels", "torch", "1.0", files={"torch.py": hanging})
+    with zipfile.ZipFile(place.cwd / "wheels" / "torch-1.0-py3-none-any.whl") as wheel:
+        wheel.extractall(place.site())
+    place.rewrite(packages={"torch": "1.0"})
+    answer = verify.run(place.world, only=("kernels.index-guard",), timeout=0.5)
+    found = named(answer, "kernels.index-guard")
+    assert (found.status, (found.message or "").startswith("no sign of life for 0.5 s: stopped")) == ("fail", True)
+    longer = "envlock verify .envlock/small --only kernels.index-guard --timeout 600"
+    error = outcome.judge(answer)
+    assert error is not None
+    assert (found.fix, error.hint) == (longer, longer)
 
 
 @pytest.mark.parametrize("target", ["small", None])

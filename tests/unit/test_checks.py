@@ -125,6 +125,8 @@ def test_an_open_group_takes_any_package() -> None:
         (("kernel",), (), "no check is called `kernel`; did you mean `kernels`?"),
         ((), ("kernels.nf5",), "no check is called `kernels.nf5`; did you mean `kernels.nf4`?"),
         (("import.",), (), "no check is called `import.`; did you mean `import`?"),
+        (("nf4",), (), "no check is called `nf4`; did you mean `kernels.nf4`?"),
+        (("gemm",), (), "no check is called `gemm`; did you mean `kernels.gemm-fp32` or `train.gemma2`?"),
         (("",), (), "no check is called ``"),
         (("zzz",), (), "no check is called `zzz`"),
     ],
@@ -133,7 +135,7 @@ def test_what_names_nothing_is_refused(only: tuple[str, ...], skip: tuple[str, .
     with pytest.raises(Misuse) as refused:
         checks.select(only, skip, known=KNOWN, open_groups=("import",))
     assert refused.value.code == "check-unknown"
-    assert refused.value.message == says
+    assert (refused.value.message, refused.value.hint) == (says, "envlock verify --help")
 
 
 def test_all_that_names_nothing_is_reported_at_once() -> None:

@@ -75,7 +75,7 @@ def test_a_silent_child_is_stopped() -> None:
     started = time.monotonic()
     ended = script.fork(lambda _: time.sleep(60), 0.2)
     assert time.monotonic() - started < 5
-    assert ended.death == "no sign of life for 0 s: stopped"
+    assert ended.death == "no sign of life for 0.2 s: stopped"
 
 
 def test_a_child_that_speaks_may_take_longer_than_the_limit() -> None:
