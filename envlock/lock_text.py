@@ -162,9 +162,9 @@ def _quoted(value: str) -> str:
 def parse(text: str, file: str, *, copied: bool = False) -> Lock:
     """Return the lock that a text holds.
 
-    Raise `Misuse`: `lock-newer` for a later schema, `lock-invalid` with every problem and its line, also for one that
-    is called otherwise than its profile, unless it is a copy, `lock-edited` for a text that is well formed but not what
-    envlock wrote.
+    Raise `Misuse`: `lock-newer` for a later schema, `lock-older` for what an earlier envlock wrote in another layout,
+    `lock-invalid` with every problem and its line, also for one that is called otherwise than its profile, unless it is
+    a copy, `lock-edited` for a text that is well formed but not what envlock wrote.
     """
     text = text.replace("\r\n", "\n")
     called = PurePath(file).name.removesuffix(".lock")
@@ -183,8 +183,12 @@ def parse(text: str, file: str, *, copied: bool = False) -> Lock:
         )
     top = Scope(values=document, path="", file=file, problems=[])
     lock = _lock(top, None if copied else called)
+    sealed = document.get("digest") == _seal(_DIGEST_LINE.sub("", text, count=1))
+    if top.problems and sealed and not _misnamed(lock.profile, called, copied=copied):
+        message = f"`{file}` was written by an older envlock, in a layout that this one does not read"
+        raise Misuse(message, code="lock-older", problems=_placed(top.problems, text), hint=hint)
     _refuse(top, text, hint)
-    if document["digest"] != _seal(_DIGEST_LINE.sub("", text, count=1)):
+    if not sealed:
         raise Misuse(f"`{file}` was edited after envlock wrote it", code="lock-edited", hint=hint)
     _check_releases((*top.each("package"), *top.each("build")))
     _refuse(top, text, hint)
@@ -197,13 +201,17 @@ def _refuse(top: Scope, text: str, hint: str) -> None:
         raise Misuse(message, code="lock-invalid", problems=_placed(top.problems, text), hint=hint)
 
 
+def _misnamed(profile: str, called: str, *, copied: bool) -> bool:
+    return not copied and profile not in ("", called)
+
+
 def _lock(scope: Scope, called: str | None) -> Lock:
     scope.know("schema", "digest", "profile", "inputs", "allowed", "variant", "package", "build")
     if scope.values.get("schema") != SCHEMA or isinstance(scope.values["schema"], bool):
         scope.complain("schema", "is missing or not a schema of envlock", expected=str(SCHEMA))
     _need(scope, "digest", _SHA256)
     profile = _need(scope, "profile", _LABEL)
-    if called is not None and profile not in ("", called):
+    if called is not None and _misnamed(profile, called, copied=False):
         scope.complain("profile", f"is `{profile}`", expected=f"`{called}`, as the file is called")
     inputs = scope.inner("inputs", required=True) or replace(scope, values={}, problems=[])
     inputs.know("profile", "facts", "rules", "engine")
