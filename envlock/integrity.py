@@ -20,7 +20,7 @@ from envlock import distinfo, frame, hashes
 from envlock.distinfo import Distribution, Entry
 from envlock.model import Check
 
-__all__ = ["Integrity", "check", "modules", "records"]
+__all__ = ["Integrity", "check", "installed", "modules", "records"]
 
 _NAMED: Final = 3  # how many of a list a message names before it counts the rest
 _HOOKS: Final = frozenset({"sitecustomize", "usercustomize"})  # what every start of an interpreter imports
@@ -68,6 +68,18 @@ class _Tally:
 def records(root: Path) -> dict[str, str]:
     """Return package -> sha256 of its RECORD. Kept at install, it shows later that a RECORD is still the same one."""
     return {dist.name: dist.record for site in _sites(root) for dist in distinfo.read(site)}
+
+
+def installed(root: Path) -> dict[str, str] | None:
+    """Return package -> version of all that is there; None where there is no environment.
+
+    A package that is there more than once has all its versions.
+    """
+    sites = _sites(root)
+    found: dict[str, set[str]] = {}
+    for dist in (dist for site in sites for dist in distinfo.read(site)):
+        found.setdefault(dist.name, set()).add(dist.version)
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()} if sites else None
 
 
 def modules(root: Path, packages: Collection[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What differs between two locks, or a lock and what an environment says of itself, and what machines need then."""
+"""What differs between two locks, or a lock and what is in an environment, and what machines need then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envlock import drift, lock
 from envlock.model import Change, Diffed, Floors, Held, Lock, LockedPackage, LockedVariant, Need, Shift, Side
 from envlock.record import Record
 
-__all__ = ["Content", "compare"]
+__all__ = ["Content", "Environment", "compare"]
 
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
 
@@ -19,11 +19,24 @@ Digest: TypeAlias = Callable[[LockedVariant], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What is in an environment, name -> version, and what it says of itself; nothing if envlock did not make it."""
+
+    packages: Mapping[str, str]
+    record: Record | None
+
+    @property
+    def variant(self) -> str | None:
+        """The variant that was installed, where that is known."""
+        return self.record.variant if self.record else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """One side, and what was read for it: a lock, or the record of an environment, which holds one variant."""
+    """One side, and what was read for it: a lock, or an environment, which holds one variant."""
 
     side: Side
-    read: Lock | Record
+    read: Lock | Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +49,15 @@ class _Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Variant:
-    """A variant as its side tells it; `digest` gives that of all it installs and needs."""
+    """A variant as its side tells it, None where it does not; `digest` gives that of all it installs and needs."""
 
     name: str
     python: str | None
     platform: str | None
-    floors: Floors
+    floors: Floors | None
     packages: Mapping[str, _Package]
     build: Mapping[str, _Package] | None
-    digest: Callable[[], str]
+    digest: Callable[[], str] | None
 
 
 def compare(
@@ -52,10 +65,11 @@ def compare(
 ) -> Diffed:
     """Return what came, went or changed, by variant; those that both sides hold are told package by package.
 
-    An environment is compared with its own variant of a lock alone, two environments with each other whatever they
-    hold. `digest` is that of a locked variant as records keep it, `gpus` are the compute capabilities there are.
+    An environment is compared with its own variant of a lock alone, one that envlock did not make with the variant that
+    is nearest to it, two environments with each other whatever they hold. `digest` is that of a locked variant as
+    records keep it, `gpus` are the compute capabilities there are.
     """
-    was, now = _variants(before.read, after.read, digest), _variants(after.read, before.read, digest)
+    was, now = _variants(before, after.read, digest), _variants(after, before.read, digest)
     pairs = _pairs(was, now)
     both = {one.name for pair in pairs for one in pair}
     found = [_difference(*pair, gpus=tuple(gpus)) for pair in pairs]
@@ -73,7 +87,7 @@ def compare(
     )
 
 
-def _moved(before: Lock | Record, after: Lock | Record) -> tuple[str, ...]:
+def _moved(before: Lock | Environment, after: Lock | Environment) -> tuple[str, ...]:
     """Return the inputs that differ; they say something of two locks of one profile only."""
     if isinstance(before, Lock) and isinstance(after, Lock) and before.profile == after.profile:
         return lock.moved(before, after.inputs)
@@ -83,23 +97,35 @@ def _moved(before: Lock | Record, after: Lock | Record) -> tuple[str, ...]:
 # ---- variants -----------------------------------------------------------------------------------------------------
 
 
-def _variants(read: Lock | Record, other: Lock | Record, digest: Digest) -> list[_Variant]:
-    if isinstance(read, Record):
-        return [_recorded(read)]
-    return [
-        _locked(each, digest) for each in read.variants if isinstance(other, Lock) or each.variant.name == other.variant
-    ]
+def _variants(content: Content, other: Lock | Environment, digest: Digest) -> list[_Variant]:
+    read = content.read
+    if isinstance(read, Environment):
+        return [_found(read, content.side.asked)]
+    every = [_locked(each, digest) for each in read.variants]
+    if isinstance(other, Lock):
+        return every
+    if other.record is None:
+        return sorted(every, key=lambda one: _distance(one, other))[:1]
+    return [one for one in every if one.name == other.variant]
 
 
-def _recorded(record: Record) -> _Variant:
+def _distance(one: _Variant, other: Environment) -> int:
+    """Return how many packages are not the same."""
+    versions = {name: package.version for name, package in one.packages.items()}
+    return sum(versions.get(name) != other.packages.get(name) for name in {*versions, *other.packages})
+
+
+def _found(read: Environment, asked: str) -> _Variant:
+    """Return what is in an environment. Its record is the word of the day of the install, for what files do not say."""
+    kept = read.record
     return _Variant(
-        name=record.variant,
+        name=kept.variant if kept else asked,
         python=None,
         platform=None,
-        floors=record.floors,
-        packages={name: _Package(version=version, files=None) for name, version in record.packages.items()},
+        floors=kept.floors if kept else None,
+        packages={name: _Package(version=version, files=None) for name, version in read.packages.items()},
         build=None,
-        digest=lambda: record.lock,
+        digest=(lambda: kept.lock) if kept else None,
     )
 
 
@@ -122,15 +148,18 @@ def _package(package: LockedPackage) -> _Package:
 
 
 def _pairs(was: Sequence[_Variant], now: Sequence[_Variant]) -> list[tuple[_Variant, _Variant]]:
-    if len(was) == len(now) == 1 and was[0].build is now[0].build is None:
-        return [(was[0], now[0])]
+    if len(was) == len(now) == 1:
+        one, other = was[0], now[0]
+        if one.build is other.build is None or None in (one.floors, other.floors):
+            return [(one, other)]
     named = {one.name: one for one in now}
     return [(one, named[one.name]) for one in was if one.name in named]
 
 
 def _held(one: _Variant) -> Held:
     packages = {name: package.version for name, package in sorted(one.packages.items())}
-    return Held(variant=one.name, python=one.python, platform=one.platform, floors=one.floors, packages=packages)
+    floors = one.floors or Floors(driver=None, driver_windows=None, glibc=None, sm=())
+    return Held(variant=one.name, python=one.python, platform=one.platform, floors=floors, packages=packages)
 
 
 # ---- one variant --------------------------------------------------------------------------------------------------
@@ -154,7 +183,9 @@ def _difference(was: _Variant, now: _Variant, *, gpus: Sequence[str]) -> _Differ
         Shift(variant=label, need=need, was=before, now=after) for need, before, after in _shifts(was, now, gpus)
     )
     # A record has a digest in place of files: where nothing else can be told apart, that still can.
-    files = recorded and not changes and not shifts and was.digest() != now.digest()
+    digests = (was.digest, now.digest) if recorded and not changes and not shifts else ()
+    told = {digest() for digest in digests if digest is not None}
+    files = len(told) > 1
     return _Difference(label=label, changes=tuple(changes), shifts=shifts, files=files)
 
 
@@ -182,6 +213,8 @@ def _alike(before: _Package | None, after: _Package | None) -> bool:
 def _shifts(was: _Variant, now: _Variant, gpus: Sequence[str]) -> Iterator[tuple[Need, str | None, str | None]]:
     """Yield what a machine needs otherwise: the need, what it was and what it is now."""
     old, new = was.floors, now.floors
+    if old is None or new is None:
+        return
     rows: tuple[tuple[Need, str | None, str | None], ...] = (
         ("driver", old.driver, new.driver),
         ("driver-windows", old.driver_windows, new.driver_windows),

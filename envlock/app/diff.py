@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from envlock import env, lock, lock_diff, profile, record, store
+from packaging.version import InvalidVersion, Version
+
+from envlock import env, integrity, lock, lock_diff, profile, record, store
 from envlock.app import reading
 from envlock.app.world import World
 from envlock.errors import Misuse, Problem, Refused, WorldFailed
-from envlock.lock_diff import Content
+from envlock.lock_diff import Content, Environment
 from envlock.model import Diffed, Side
 from envlock.proc import Command, Completed
 
@@ -27,13 +29,17 @@ def run(world: World, before: str, after: str | None = None, *, strict: bool = F
     """Compare two of: a profile (its lock), a lock file, `REV:` and either (as git keeps it), an environment's path.
 
     Left out, `after` is the lock at hand of the same profile, and `before`, if it is that, what git's HEAD has of it.
-    With `strict` a difference is a no. Raises `Refused` (`lock-missing`), `Misuse` (`profile-unknown`, `env-missing`,
+    Of an environment, what is in it now is compared; of one that envlock did not make, the versions alone. With
+    `strict` a difference is a no. Raises `Refused` (`lock-missing`), `Misuse` (`profile-unknown`, `env-missing`,
     `revision-unknown`, `not-a-repository`, or whatever is wrong with a profile, a lock or a record), `WorldFailed`
     (`git-missing`, `git-failed`, `file-unreadable`).
     """
     first = _read(world, before)
     if after is None:
         after = first.side.profile
+        if not after:
+            message = f"`{before}` was not made by envlock: name the profile to compare it with"
+            raise Misuse(message, code="usage", hint="envlock profiles")
         if _is_at_hand(world, before, first):
             first = _read(world, f"HEAD:{after}")
     known = reading.facts().gpu_capabilities
@@ -86,19 +92,40 @@ def _profile_name(world: World, asked: str) -> str:
 
 def _file(world: World, asked: str, path: Path) -> Content:
     shown = store.shown(path, world.cwd)
-    read = lock.parse(store.read_text(path, what="lock"), shown, copied=True)
+    text = store.read_text(path, what="lock")
+    try:
+        read = lock.parse(text, shown, copied=True)
+    except Misuse as error:
+        # Only what stands where locks are written is made anew by locking.
+        anew = path.suffix == ".lock" and path == store.lock_target(path.stem, world.cwd)
+        hint = error.hint if anew else "envlock diff --help"
+        raise Misuse(error.message, code=error.code, problems=error.problems, hint=hint) from error
     return Content(side=Side(asked=asked, file=shown, profile=read.profile), read=read)
 
 
 def _environment(world: World, asked: str, path: Path) -> Content:
-    file = path.resolve() / record.FILE
-    shown = store.shown(path, world.cwd)
-    if not file.is_file():
+    root, shown = path.resolve(), store.shown(path, world.cwd)
+    file = root / record.FILE
+    found = integrity.installed(root)
+    kept = None
+    if file.is_file():
+        kept = record.parse(store.read_text(file, what="record of the environment"), f"{shown}/{record.FILE}")
+    elif found is None:
         problem = Problem(message=f"no {record.FILE}", file=shown)
-        message = f"`{asked}` is no environment that envlock made"
+        message = f"`{asked}` is no environment that envlock made, and no other one"
         raise Misuse(message, code="env-missing", problems=(problem,), hint="envlock profiles")
-    read = record.parse(store.read_text(file, what="record of the environment"), f"{shown}/{record.FILE}")
-    return Content(side=Side(asked=asked, file=shown, profile=read.profile), read=read)
+    said = kept.packages if kept else {}
+    packages = {name: _as_said(version, said.get(name)) for name, version in (found or {}).items()}
+    side = Side(asked=asked, file=shown, profile=kept.profile if kept else "")
+    return Content(side=side, read=Environment(packages=packages, record=kept))
+
+
+def _as_said(version: str, said: str | None) -> str:
+    """Return the version as the lock spells it, if it is the same one."""
+    try:
+        return said if said is not None and Version(said) == Version(version) else version
+    except InvalidVersion:
+        return version
 
 
 # ---- as git keeps it ----------------------------------------------------------------------------------------------

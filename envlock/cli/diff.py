@@ -16,7 +16,8 @@ EXAMPLE = "envlock diff HEAD~1:gemma-qlora gemma-qlora"
 
 def options(parser: Parser) -> None:
     """Declare the two sides."""
-    a = "a profile (its lock), a lock file, REV:PROFILE or REV:FILE as git keeps it, or the path of an environment"
+    a = "a profile (its lock), a lock file, REV:PROFILE or REV:FILE as git keeps it, or the path of an environment, "
+    a += "whose packages are compared as they are in it"
     b = "another; left out: the lock at hand of the same profile, and A, if it is that one, as HEAD has it"
     parser.positional("before", metavar="A", text=a)
     parser.positional("after", metavar="B", text=b, nargs="?")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 from dataclasses import replace as changed
 from pathlib import Path
@@ -59,9 +61,15 @@ def project(shell: Shell) -> Shell:
     return shell
 
 
+def installed(shell: Shell, place: str, name: str, version: str) -> None:
+    folder = f"{place}/lib/python3.10/site-packages/{name}-{version}.dist-info"
+    shell.write(f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    shell.write(f"{folder}/RECORD", "")
+
+
 @pytest.fixture
 def environment(project: Shell) -> str:
-    """An environment that was installed before it was locked anew; only what it says of itself."""
+    """An environment that was installed before it was locked anew; nothing but its record and its package's."""
     kept = Record(
         profile="small",
         variant="cu121",
@@ -71,7 +79,9 @@ def environment(project: Shell) -> str:
         host=HostFacts(),
         envlock="0",
     )
-    project.write(f".envlock/small.envlock/{'a' * 12}-1/{record.FILE}", record.dump(kept))
+    generation = f".envlock/small.envlock/{'a' * 12}-1"
+    project.write(f"{generation}/{record.FILE}", record.dump(kept))
+    installed(project, generation, "alpha", "1.0")
     (project.cwd / ".envlock" / "small").symlink_to(f"small.envlock/{'a' * 12}-1")
     return ".envlock/small"
 
@@ -137,6 +147,47 @@ def test_the_environment_that_is_what_is_locked(project: Shell, environment: str
     project.write("lockfiles/small.lock", text(OLD))
     ran = project("diff", environment, "--exit-code", "--json")
     assert (ran.code, ran.document["result"]["same"]) == (0, ["cu121"])
+
+
+def test_what_was_installed_into_an_environment_later_is_a_difference(project: Shell, environment: str) -> None:
+    project.write("lockfiles/small.lock", text(OLD))
+    installed(project, environment, "zeta", "5.0")
+    result = project("diff", environment, "--json").document["result"]
+    assert result["changes"] == [{"variant": "cu121", "package": "zeta", "was": "5.0", "now": None}]
+    assert project("diff", environment, "--exit-code").code == 1
+
+
+def test_an_environment_that_envlock_did_not_make(project: Shell) -> None:
+    installed(project, "venv", "alpha", "1.5")
+    result = project("diff", "venv", "small", "--json").document["result"]
+    assert (result["changes"], result["machines"]) == (
+        [{"variant": "venv → cu121", "package": "alpha", "was": "1.5", "now": "2.0"}],
+        [],
+    )
+    alone = project("diff", "./venv", "--json")
+    assert (alone.code, alone.document["error"]["code"]) == (2, "usage")
+    assert "name the profile to compare it with" in alone.stdout
+
+
+def test_a_lock_of_an_earlier_layout_is_called_that(project: Shell) -> None:
+    unsealed = re.sub('digest = ".*"\n', "", text(OLD)).replace('rules = "r"\n', "")
+    digest = hashlib.sha256(unsealed.encode()).hexdigest()
+    project.write("lockfiles/small.lock", unsealed.replace("\nprofile = ", f'\ndigest = "{digest}"\nprofile = ', 1))
+    git(project, "commit", "-qam", "Lock as before")
+    project.write("lockfiles/small.lock", text(NEW))
+    ran = project("diff", "HEAD:small", "--json")
+    error = ran.document["error"]
+    assert (ran.code, error["code"], error["hint"]) == (2, "lock-older", "git show HEAD:./lockfiles/small.lock")
+    assert "was written by an older envlock" in error["message"]
+
+
+@pytest.mark.parametrize("name", ["host.json", "copy.lock"])
+def test_locking_is_no_advice_for_what_is_no_lock(project: Shell, name: str) -> None:
+    project.write(name, "{}")
+    error = project("diff", name, "small", "--json").document["error"]
+    assert (error["code"], error["hint"]) == ("lock-invalid", "envlock diff --help")
+    project.write("lockfiles/small.lock", "{}")
+    assert project("diff", "small", "--json").document["error"]["hint"] == "envlock lock small"
 
 
 # ---- what cannot be compared --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from envlock import lock_diff
-from envlock.lock_diff import Content
+from envlock.lock_diff import Content, Environment
 from envlock.model import (
     Artifact,
     Change,
@@ -68,12 +68,40 @@ def digest(locked: LockedVariant) -> str:
 
 
 def compare(before: Lock | Record, after: Lock | Record, *, gpus: tuple[str, ...] = ()) -> Diffed:
-    sides = [Side(asked=name, file=name, profile=read.profile) for name, read in (("a", before), ("b", after))]
+    return contrast(seen(before), seen(after), gpus=gpus)
+
+
+def seen(read: Lock | Record) -> Lock | Environment:
+    """An environment that holds what it says of itself."""
+    return Environment(packages=read.packages, record=read) if isinstance(read, Record) else read
+
+
+def contrast(before: Lock | Environment, after: Lock | Environment, *, gpus: tuple[str, ...] = ()) -> Diffed:
+    sides = [Side(asked=name, file=name, profile="demo") for name in ("a", "b")]
     first, second = (Content(side=side, read=read) for side, read in zip(sides, (before, after), strict=True))
     return lock_diff.compare(first, second, digest=digest, gpus=gpus)
 
 
 BASE = variant("cu121-pypi", package("torch", "2.4.1"), package("peft", "0.12.0"))
+
+
+def test_of_an_environment_what_is_in_it_counts_and_not_what_was_installed() -> None:
+    there = Environment(packages={"torch": "2.4.1", "zeta": "1.0"}, record=record(BASE))
+    assert contrast(there, locked(BASE)).changes == (
+        Change(variant="cu121-pypi", package="peft", was=None, now="0.12.0"),
+        Change(variant="cu121-pypi", package="zeta", was="1.0", now=None),
+    )
+
+
+def test_an_environment_of_somebody_elses_is_held_against_the_variant_that_is_nearest() -> None:
+    other = variant("cpu", package("torch", "2.4.1+cpu"), package("peft", "0.12.0"))
+    there = Environment(packages={"torch": "2.4.1+cpu", "peft": "0.13.0"}, record=None)
+    found = contrast(there, locked(BASE, other))
+    assert found.changes == (Change(variant="a → cpu", package="peft", was="0.13.0", now="0.12.0"),)
+    assert (found.came, found.went, found.shifts, found.files) == ((), (), (), ())
+    same = Environment(packages={"torch": "2.4.1+cpu", "peft": "0.12.0"}, record=None)
+    assert not contrast(locked(BASE, other), same).differ
+    assert contrast(same, Environment(packages={"torch": "2.4.1"}, record=record(BASE))).changes
 
 
 # ---- two locks ----------------------------------------------------------------------------------------------------
