@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +26,7 @@ __all__ = [
     "indexed",
     "is_rendered",
     "moved",
+    "needed",
     "parse",
     "pick",
     "pins",
@@ -62,6 +64,26 @@ def pick(package: LockedPackage, python: str, platform: str, glibc: str | None) 
         problems=tuple(Problem(message="does not fit", key=file.file, expected=machine) for file in wheels),
         hint="envlock detect",
     )
+
+
+def needed(locked: LockedVariant) -> tuple[LockedPackage, ...]:
+    """Return the packages with those files alone that some machine takes on which all of them can be installed.
+
+    It takes the best that its glibc allows: an older one may need a wheel that a newer one never looks at. Raise
+    `Refused` (`no-wheel-fits`) where the glibc that was locked for has none.
+    """
+    oldest = int(locked.floors.glibc.split(".")[1]) if locked.floors.glibc else _OLDEST_MINOR
+    taken = set(_picked(locked, None))
+    for minor in range(oldest, GLIBC[1]):
+        with contextlib.suppress(Refused):
+            taken.update(_picked(locked, f"{GLIBC[0]}.{minor}"))
+    kept = ((package, tuple(file for file in package.artifacts if file in taken)) for package in locked.packages)
+    return tuple(replace(package, artifacts=files) for package, files in kept)
+
+
+def _picked(locked: LockedVariant, glibc: str | None) -> list[Artifact]:
+    variant = locked.variant
+    return [pick(package, variant.python, variant.platform, glibc) for package in locked.packages]
 
 
 def fits(wheel: str, python: str, platform: str) -> bool:

@@ -53,6 +53,7 @@ def put(world: World, order: Order) -> tuple[str, ...]:
     (`hash-mismatch`, `platform-unsupported`, `build-failed`, …).
     """
     _refuse_foreign(order.target)
+    order = replace(order, locked=replace(order.locked, packages=lock.needed(order.locked)))
     sources = lock.sources(order.locked.packages)
     if sources:
         _require_same_platform(order.locked, sources)
