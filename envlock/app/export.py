@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.pylock import is_valid_pylock_path
@@ -15,7 +15,7 @@ from packaging.pylock import is_valid_pylock_path
 from envlock import exports, lock, request, store, writing
 from envlock.app import indexes, plan, reading, wheelhouse
 from envlock.app import locked as locks
-from envlock.app.located import locate
+from envlock.app.located import Located, locate
 from envlock.app.world import World
 from envlock.errors import Misuse, Problem, Refused, WorldFailed
 from envlock.facts import Facts
@@ -53,11 +53,15 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What is exported: `addresses` are those of the named indexes as everybody has them."""
+    """What is exported: `addresses` are those of the named indexes as everybody has them.
+
+    `own` is the variant of PyPI's own build, which needs none of them, where that is another one and locked.
+    """
 
     asked: _Asked
     profile: Profile
     locked: LockedVariant
+    own: str | None
     facts: Facts
     addresses: Mapping[str, str]
     warnings: tuple[Caution, ...]
@@ -126,6 +130,7 @@ def _job(world: World, asked: _Asked) -> _Job:
         asked=asked,
         profile=wanted,
         locked=locked,
+        own=locks.own(held, locked) if lock.indexed(locked) else None,
         facts=known,
         addresses=indexes.canonical(known),
         warnings=(*warnings, *locks.stale(world, wanted, known, held, frozen=asked.frozen, done="exported")),
@@ -192,13 +197,24 @@ def _pylock(world: World, job: _Job) -> dict[str, str]:
         hint = f"envlock export {job.asked.name} --format pylock -o pylock.toml"
         message = "no tool takes a lock of that name for one (PEP 751)"
         raise Misuse(message, code="pylock-name-invalid", problems=(problem,), hint=hint)
-    located = locate(world, job.locked, job.facts)
+    located = _located(world, job)
     profile, variant = job.profile.name, job.locked.variant.name
     file = exports.name("pylock", profile, variant)
     comments = exports.pylock_comments(job.locked, profile, file)
     text = pylock.render(job.locked, profile, located.files, located.plain(), comments=comments)
     beside = {exports.BUILD: lock.build_requirements(job.locked, profile)} if job.locked.build else {}
     return {file: text, **beside}
+
+
+def _located(world: World, job: _Job) -> Located:
+    """Return where the files are; where an index cannot be reached, the hint is the variant that needs none of its."""
+    try:
+        return locate(world, job.locked, job.facts)
+    except WorldFailed as error:
+        if error.code != "network" or job.own is None:
+            raise
+        hint = replace(job.asked, variant=job.own).again
+        raise WorldFailed(error.message, code=error.code, problems=error.problems, hint=hint) from error
 
 
 def _put(world: World, job: _Job, texts: Mapping[str, str]) -> Exported:
@@ -276,7 +292,7 @@ def _wheelhouse(world: World, job: _Job) -> Exported:
         target=target,
         profile=job.profile.name,
         locked=job.locked,
-        locate=lambda: locate(world, job.locked, job.facts),
+        locate=lambda: _located(world, job),
         again=job.asked.again,
     )
     with _held(job, target):

@@ -85,7 +85,17 @@ def pages(
 def _listed(
     world: World, pair: tuple[str, str], where: Mapping[str, str], only: Collection[str] | None
 ) -> Sequence[IndexFile]:
-    return index.files(pair[1], _index(pair[0], where), environ=world.environ, only=only)
+    try:
+        return index.files(pair[1], _index(pair[0], where), environ=world.environ, only=only)
+    except WorldFailed as error:
+        if error.code != "network":
+            raise
+        told = Problem(message=f"{_variable(pair[0])}=ADDRESS takes this index from elsewhere, a mirror for one")
+        raise WorldFailed(error.message, code=error.code, problems=(*error.problems, told), hint=error.hint) from error
+
+
+def _variable(name: str) -> str:
+    return f"ENVLOCK_INDEX_{name.upper().replace('-', '_')}"
 
 
 def _lacks_hash(file: IndexFile, pin: str | None) -> bool:
@@ -156,9 +166,8 @@ def answers(world: World, name: str, package: str, where: Mapping[str, str]) -> 
 
 def _index(name: str, where: Mapping[str, str]) -> Index:
     if name not in where:
-        variable = f"ENVLOCK_INDEX_{name.upper().replace('-', '_')}"
         raise Refused(
-            f"where the index `{name}` is, is not known: {variable} says it",
+            f"where the index `{name}` is, is not known: {_variable(name)} says it",
             code="index-unknown",
             hint="envlock detect -v",
         )

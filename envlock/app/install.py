@@ -165,10 +165,9 @@ def _reachable(
 
     What is built already needs no index; offline, what is built of the two decides.
     """
-    named, own = lock.indexed((*locked.packages, *locked.build)), locked.variant
-    same = replace(own, name="", source="pypi")
-    others = (row for row in (held.variants if held else ()) if replace(row.variant, name="") == same)
-    other = next(others, None)
+    named = lock.indexed((*locked.packages, *locked.build))
+    instead = locks.own(held, locked) if held else None
+    other = next((row for row in (held.variants if held else ()) if row.variant.name == instead), None)
     if not named or other is None or _is_built(path, locked) or (offline and not _is_built(path, other)):
         return locked, ()
     some = {index: package for package, index in named.items()}  # one package of each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from envlock import env, lock, store
@@ -10,10 +11,10 @@ from envlock.app import reading
 from envlock.app.world import World
 from envlock.errors import EnvlockError, Problem, Refused
 from envlock.facts import Facts
-from envlock.model import Caution, Check, Lock, Profile
+from envlock.model import Caution, Check, Lock, LockedVariant, Profile
 from envlock.record import Record
 
-__all__ = ["MOVED", "missing", "moved", "stale"]
+__all__ = ["MOVED", "missing", "moved", "own", "stale"]
 
 MOVED: Final = "drift.lock"
 """The check that tells whether the lock at hand is still the one that an environment was installed from."""
@@ -32,6 +33,12 @@ def stale(world: World, wanted: Profile, known: Facts, held: Lock, *, frozen: bo
         return (Caution(code="lock-stale", message=f"{message}; {done} as it is"),)
     problems = tuple(Problem(message="moved since it was locked", key=name) for name in moved)
     raise Refused(message, code="lock-stale", problems=problems, hint=f"envlock lock {wanted.typed}")
+
+
+def own(held: Lock, locked: LockedVariant) -> str | None:
+    """Return the name of the variant that is the same but for torch, PyPI's own build; None if there is none."""
+    same = replace(locked.variant, name="", source="pypi")
+    return next((row.variant.name for row in held.variants if replace(row.variant, name="") == same), None)
 
 
 def moved(world: World, kept: Record, *, install: str) -> tuple[Check, ...]:

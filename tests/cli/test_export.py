@@ -487,6 +487,38 @@ def test_a_wheelhouse_installs_without_a_network(  # noqa: PLR0917
     assert (index.hits, torch_index.hits) == ([], [])
 
 
+def test_a_wheelhouse_holds_what_some_machine_above_the_floor_takes(project: Shell, wheelhouse: Path) -> None:
+    tag = f"cp{HERE.replace('.', '')}"
+    make_wheel(wheelhouse, "omega", "2.0", tag=f"{tag}-{tag}-manylinux_2_24_x86_64")
+    for platform in ("manylinux_2_17_x86_64", "manylinux_2_28_x86_64"):
+        make_wheel(wheelhouse, "alpha", "1.0", requires=["omega"], tag=f"{tag}-{tag}-{platform}")
+    assert project("lock", "plain", "--upgrade", "-q").code == 0
+    locked = content(project, "lockfiles/plain.lock")
+    assert locked.count('file = "alpha-1.0-') == 3
+    assert project("export", "plain", "--format", "wheelhouse", "-o", "house").code == 0
+    assert [name for name in names(project, "house") if name.startswith("alpha")] == [
+        f"alpha-1.0-{tag}-{tag}-manylinux_2_17_x86_64.whl",
+        f"alpha-1.0-{tag}-{tag}-manylinux_2_28_x86_64.whl",
+    ]
+    text = content(project, "house/requirements.txt")
+    assert text.partition("alpha==1.0")[2].partition("omega==")[0].count("--hash=") == 2
+
+
+@pytest.mark.parametrize("kind", ["pylock", "wheelhouse"])
+def test_an_index_that_is_not_reached_has_ways_around_it(project: Shell, wheelhouse: Path, kind: str) -> None:
+    make_wheel(wheelhouse, "torch", "2.8.0", requires=["omega"])
+    text = content(project, "profiles/torchy.toml").replace("[backend.cpu]", f'[backend.cpu]\npypi-python = ["{HERE}"]')
+    project.write("profiles/torchy.toml", text)
+    assert project("lock", "torchy", "-q").code == 0
+    ask = ("export", "torchy", "--variant", "cpu", "--format", kind, "-o", "pylock.toml", "--json")
+    ran = project(*ask, ENVLOCK_INDEX_CPU="http://127.0.0.1:9/simple/")
+    assert error(ran) == (3, "network")
+    assert "ENVLOCK_INDEX_CPU=ADDRESS takes this index from elsewhere" in ran.stdout
+    hint = ran.document["error"]["hint"]
+    assert hint == f"envlock export torchy --format {kind} --variant cpu-pypi -o pylock.toml"
+    assert project(*hint.split()[1:], ENVLOCK_INDEX_CPU="http://127.0.0.1:9/simple/").code == 0
+
+
 def test_what_was_built_has_a_hash_of_its_own(project: Shell, wheelhouse: Path) -> None:
     ran = project("export", "built", "--format", "wheelhouse", "-o", "house")
     assert (ran.code, "built from source: gamma" in ran.stdout) == (0, True)

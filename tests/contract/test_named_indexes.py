@@ -160,6 +160,7 @@ def test_an_address_that_nobody_answers_at_is_no_conflict(place: Place) -> None:
     with pytest.raises(WorldFailed) as caught:
         lock.run(place.world(ENVLOCK_INDEX_CU128="http://127.0.0.1:9/simple/"), "small")
     assert caught.value.code == "network"
+    assert any("ENVLOCK_INDEX_CU128=ADDRESS" in problem.message for problem in caught.value.problems)
     assert not (place.project / "lockfiles").exists()
 
 
