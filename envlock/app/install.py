@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,7 +118,7 @@ def run(
     try:
         done = _put(world, choice, offline=asked.offline, proven=verify, level=level)
     except EnvlockError as error:
-        raise _named(error, name) from error
+        raise _named(error, name, world, offline=asked.offline) from error
     return replace(done, warnings=(*choice.warnings, *done.warnings))
 
 
@@ -245,7 +246,13 @@ def _put(world: World, choice: _Choice, *, offline: bool, proven: bool, level: L
     return placement.put(world, wanted, tools)
 
 
-def _named(error: EnvlockError, name: str) -> EnvlockError:
-    """Return the error with the profile's name in its hint: the parts that raise do not know it."""
-    hint = error.hint and error.hint.replace("PROFILE", name)
-    return type(error)(error.message, code=error.code, problems=error.problems, hint=hint)
+def _named(error: EnvlockError, name: str, world: World, *, offline: bool) -> EnvlockError:
+    """Return the error with the profile's name in its hint: the parts that raise do not know it.
+
+    What is missing offline is fetched by the same command on a network, where a setting does not forbid it again.
+    """
+    hint, message = error.hint and error.hint.replace("PROFILE", shlex.quote(name)), error.message
+    if error.code == "not-cached" and offline and hint:
+        message = f"{message}, and offline none is fetched"
+        hint = hint if world.config.entries["offline"][1] == "flag" else f"ENVLOCK_OFFLINE=false {hint}"
+    return type(error)(message, code=error.code, problems=error.problems, hint=hint)

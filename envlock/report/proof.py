@@ -43,6 +43,10 @@ def draw_installed(canvas: Canvas, answer: Installed, *, verbose: bool) -> None:
     if not denied:
         canvas.gap()
         canvas.code(f"source {answer.path}/bin/activate")
+    if answer.installed:
+        again = f"name it there, `envlock lock {answer.profile}`, install again"
+        note = f"no pip is in it unless the profile asks for it; to add a package, {again}"
+        canvas.line((note, "dim"), indent=2)
 
 
 def _headline(answer: Installed, *, denied: bool) -> str:

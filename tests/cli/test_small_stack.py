@@ -59,6 +59,21 @@ def test_lock_install_verify(small: Shell) -> None:
     assert (verified["error"], verified["result"]["verdict"]) == (None, "intact")
 
 
+def test_what_is_missing_offline_is_fetched_by_the_hint(small: Shell) -> None:
+    assert small("lock", "small", "-q").code == 0
+    empty = {"UV_CACHE_DIR": str(small.cwd / "empty")}
+    for flags, setting, hint in (
+        (("--offline",), {}, "envlock install small"),
+        ((), {"ENVLOCK_OFFLINE": "1"}, "ENVLOCK_OFFLINE=false envlock install small"),
+    ):
+        ran = small("install", "small", *flags, "--json", **empty, **setting)
+        error = ran.document["error"]
+        assert (ran.code, error["code"], error["hint"]) == (3, "not-cached", hint)
+        assert error["message"].endswith("and offline none is fetched")
+    assert "no pip is in it" in small("install", "small").stdout
+    assert "no pip is in it" not in small("install", "small").stdout
+
+
 def test_an_environment_that_was_spoilt_says_no_and_what_to_run(small: Shell) -> None:
     assert small("lock", "small", "-q").code == 0
     assert small("install", "small", "-q").code == 0
