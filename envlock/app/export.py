@@ -130,7 +130,7 @@ def _job(world: World, asked: _Asked) -> _Job:
         asked=asked,
         profile=wanted,
         locked=locked,
-        own=locks.own(held, locked) if lock.indexed(locked) else None,
+        own=locks.own(held, locked) if lock.indexed(locked.packages) else None,
         facts=known,
         addresses=indexes.canonical(known),
         warnings=(*warnings, *locks.stale(world, wanted, known, held, frozen=asked.frozen, done="exported")),

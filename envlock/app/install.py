@@ -166,7 +166,7 @@ def _reachable(
 
     What is built already needs no index; offline, what is built of the two decides.
     """
-    named = lock.indexed((*locked.packages, *locked.build))
+    named, own = lock.indexed((*locked.packages, *locked.build)), locked.variant
     instead = locks.own(held, locked) if held else None
     other = next((row for row in (held.variants if held else ()) if row.variant.name == instead), None)
     if not named or other is None or _is_built(path, locked) or (offline and not _is_built(path, other)):
