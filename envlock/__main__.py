@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envlock.cli.main import entry
+from envlock.cli.start import entry
 
 if __name__ == "__main__":
     entry()

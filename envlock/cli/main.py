@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from envlock.cli import invocation, redact, terminal
+from envlock.cli import invocation, redact, signals, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.terminal import Terminal, printable
 from envlock.errors import EnvlockError, Interrupted, Misuse, WorldFailed
@@ -44,25 +43,32 @@ class Said:
 
 
 def entry() -> None:
-    """Run as a process: SIGTERM ends it as Ctrl-C does, and a reader that went away is no error."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Run as a process: SIGTERM and SIGHUP end it as Ctrl-C does, and a reader that went away is no error."""
+    signals.hold()
+    signals.interrupt()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    try:
-        cwd = Path.cwd()
-    except FileNotFoundError:
-        cwd = Path(os.environ.get("PWD", "/"))
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         # A stream that the caller closed (`>&-`) is None.
         code = main(
-            sys.argv[1:], environ=os.environ, cwd=cwd, stdout=sys.stdout or nowhere, stderr=sys.stderr or nowhere
+            sys.argv[1:], environ=os.environ, cwd=_here(), stdout=sys.stdout or nowhere, stderr=sys.stderr or nowhere
         )
     sys.exit(code)
 
 
-def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO) -> int:
-    """Do what argv says and return the exit code; with `--json`, stdout gets exactly one document, whatever happens."""
+def _here() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path | None, stdout: TextIO, stderr: TextIO) -> int:
+    """Do what argv says and return the exit code; with `--json`, stdout gets exactly one document, whatever happens.
+
+    `cwd` is None where the current folder is gone: whatever needs one fails then (`cwd-missing`).
+    """
     peek = invocation.peek(argv, environ)
     said = _say(argv, peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
     text = _document(said) if peek.json else said.text
@@ -75,10 +81,11 @@ def main(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, stdout: 
 
 
 def _say(
-    argv: Sequence[str], peek: Peek, *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO
+    argv: Sequence[str], peek: Peek, *, environ: Mapping[str, str], cwd: Path | None, stdout: TextIO, stderr: TextIO
 ) -> Said:
     try:
-        return _answer(invocation.parse(argv), peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
+        with signals.heard():
+            return _answer(invocation.parse(argv), peek, environ=environ, cwd=cwd, stdout=stdout, stderr=stderr)
     except EnvlockError as error:
         return Said(command=peek.verb, error=redact.error(_hinted(error, peek.verb)))
     except KeyboardInterrupt:
@@ -92,12 +99,14 @@ def _say(
 
 
 def _answer(
-    asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: Path, stdout: TextIO, stderr: TextIO
+    asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: Path | None, stdout: TextIO, stderr: TextIO
 ) -> Said:
     if asked.want == "help":
         return Said(command=asked.verb or None, result={"help": asked.text}, text=asked.text)
     if asked.want == "version":
         return _version(asked.verb or None, import_module("envlock.cli.versions").found(verbose=peek.verbosity > 0))
+    if cwd is None:
+        raise WorldFailed("the current folder is gone: nothing can be found from it", code="cwd-missing", hint="cd")
     # Help and version need none of this: only a verb that is to be done pays for it.
     done = import_module("envlock.cli.session").perform(asked, peek, environ=environ, cwd=cwd, stderr=stderr)
     if peek.json:
@@ -158,20 +167,29 @@ def _explain(error: EnvlockError, *, colour: bool) -> str:
     return "\n".join(blocks)
 
 
-def _write(stream: TextIO, text: str) -> WorldFailed | None:
+def _write(stream: TextIO, text: str) -> EnvlockError | None:
     """Write and flush; return the error of a stream that takes nothing (`output-lost`), None where its reader left.
 
-    What such a stream still holds goes to nobody, or it would be tried again when Python ends.
+    Whoever waits for a reader that does not read may be interrupted.
     """
     try:
-        stream.write(text)
-        stream.flush()
+        with signals.heard():
+            stream.write(text)
+            stream.flush()
+    except KeyboardInterrupt:
+        _drop(stream)
+        return Interrupted("interrupted", code="interrupted")
     except OSError as error:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        _drop(stream)
         if isinstance(error, BrokenPipeError):
             return None
         reason = error.strerror or str(error)
         return WorldFailed(f"the answer cannot be written: {reason}", code="output-lost", hint="df -h .")
     return None
+
+
+def _drop(stream: TextIO) -> None:
+    """Send what the stream still holds to nobody, or it would be tried again when Python ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

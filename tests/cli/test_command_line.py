@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -189,7 +191,10 @@ def test_a_failure_that_nobody_can_read_keeps_its_exit_code(shell: Shell) -> Non
     assert (done.returncode, done.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("number", ENDING)
 def test_an_interrupt_is_one_line_and_130(shell: Shell, number: signal.Signals) -> None:
     code, stdout, stderr = _interrupted(shell, number)
     assert (code, stdout, stderr) == (130, "", "error: interrupted\n")
@@ -200,6 +205,86 @@ def test_an_interrupt_is_one_document_too(shell: Shell) -> None:
     document = json.loads(stdout)
     assert (code, stderr) == (130, "")
     assert (document["command"], document["exit"], document["error"]["code"]) == ("plan", 130, "interrupted")
+
+
+# Stands before the standard library's own argparse, is signalled in the middle of the imports, and makes way for it.
+EARLY = """
+import os, sys
+os.kill(os.getpid(), {number})
+sys.path.remove(os.path.dirname(__file__))
+del sys.modules[__name__]
+import argparse
+"""
+LATE = "import atexit, os\natexit.register(lambda: os.kill(os.getpid(), {number}))\n"
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_an_interrupt_before_anything_runs_is_answered_all_the_same(shell: Shell, number: signal.Signals) -> None:
+    environ = _with_module(shell, "argparse", EARLY.format(number=int(number)))
+    plain, ran = shell("profiles", **environ), shell("profiles", "--json", **environ)
+    assert (plain.code, plain.stdout, plain.stderr) == (130, "", "error: interrupted\n")
+    assert (ran.code, ran.stderr, ran.document["error"]["code"]) == (130, "", "interrupted")
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_an_interrupt_after_the_answer_ends_nothing(shell: Shell, number: signal.Signals) -> None:
+    environ = _with_module(shell, "sitecustomize", LATE.format(number=int(number)))
+    ran = shell("profiles", "--json", **environ)
+    assert (ran.code, ran.stderr, ran.document["error"]) == (0, "", None)
+
+
+def test_a_signal_that_the_caller_ignores_stays_ignored(shell: Shell) -> None:
+    environ = {**shell.environ, **_with_module(shell, "argparse", EARLY.format(number=int(signal.SIGHUP)))}
+    done = subprocess.run(
+        ["nohup", *shell.argv, "profiles"], cwd=shell.cwd, env=environ, stdin=subprocess.DEVNULL, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+
+
+def test_whoever_waits_for_a_reader_can_be_interrupted(shell: Shell) -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # the document is longer than that
+    with subprocess.Popen(
+        [*shell.argv, "plan", "gemma-qlora", "--driver", "none", "--json"],
+        cwd=shell.cwd,
+        env=dict(shell.environ),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    ) as child:
+        assert select.select([reader], [], [], 60)[0]
+        child.send_signal(signal.SIGINT)
+        _, stderr = child.communicate(timeout=60)
+    os.close(reader)
+    os.close(writer)
+    assert (child.returncode, stderr) == (130, b"error: interrupted\n")
+
+
+def _with_module(shell: Shell, name: str, text: str) -> dict[str, str]:
+    """Put a module where Python looks first, and return the environment that makes it look there."""
+    file = shell.cwd.parent / "early" / f"{name}.py"
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    return {"PYTHONPATH": os.pathsep.join((str(file.parent), shell.environ["PYTHONPATH"]))}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("profiles",), ("export", "gemma-qlora", "-o", "x.txt"), ("diff", "HEAD:small", "small")]
+)
+@pytest.mark.parametrize("told", [True, False])
+def test_without_a_current_folder_nothing_is_made_anywhere(
+    shell: Shell, arguments: tuple[str, ...], *, told: bool
+) -> None:
+    gone = shell.cwd / "gone"
+    for flags in ((), ("--json",)):
+        gone.mkdir()
+        command = ["sh", "-c", 'rmdir "$0" && exec "$@"', str(gone), *shell.argv, *arguments, *flags]
+        environ = {**shell.environ, "PWD": str(gone)} if told else dict(shell.environ)
+        done = subprocess.run(command, cwd=gone, env=environ, capture_output=True, text=True, check=False)
+        said = json.loads(done.stdout)["error"]["message"] if flags else done.stderr
+        assert done.returncode == 3
+        assert "the current folder is gone" in said
+        assert not gone.exists()
 
 
 def _interrupted(shell: Shell, number: signal.Signals, *flags: str) -> tuple[int, str, str]:
