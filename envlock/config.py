@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from envlock.errors import Misuse, Problem
 from envlock.model import Policy, Setting
@@ -221,13 +222,22 @@ def _boolean(text: str) -> bool | str:
 def _mistake(name: str, value: object) -> str | None:
     """Return what was expected, or None where the value fits."""
     if name.startswith("index."):
-        fits = isinstance(value, str) and URL.fullmatch(value) and INDEX_NAME.fullmatch(name[6:])
+        fits = isinstance(value, str) and _is_url(value) and INDEX_NAME.fullmatch(name[6:])
         return None if fits else "an index name of a-z, 0-9 and - with an http, https or file URL"
     if name == "offline":
         return None if isinstance(value, bool) else "true or false"
     if name in CHOICES:
         return None if value in CHOICES[name] else f"one of {', '.join(CHOICES[name])}"
+    if isinstance(value, str) and "\0" in value:
+        return "a path, which holds no NUL"
     return None if isinstance(value, str) and value else "a text that is not empty"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return bool(URL.fullmatch(text)) and text.isprintable() and (urlsplit(text).port or 1) > 0
+    except ValueError:
+        return False
 
 
 def _shown(value: bool | str) -> str:

@@ -308,7 +308,7 @@ class _Site:
 
     def _venv(self, root: Path) -> None:
         wanted = self._wanted
-        options = ("--python", str(wanted.python), "--no-project", "--prompt", wanted.prompt)
+        options = ("--python", str(wanted.python), "--no-project", f"--prompt={wanted.prompt}")
         _demand(
             self._tools,
             ("--no-config",),

@@ -22,7 +22,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from envlock import document, files, record
-from envlock.errors import Problem, WorldFailed
+from envlock.errors import Misuse, Problem, WorldFailed
 
 __all__ = [
     "DIGEST_LENGTH",
@@ -125,8 +125,9 @@ def hold(path: Path) -> Iterator[None]:
     """Be the only install of `path`; make its parent where missing.
 
     Raise `WorldFailed`: `target-foreign` where something stands there that envlock did not make, `target-busy` with
-    the process that holds it, `target-unwritable`.
+    the process that holds it, `target-unwritable`; `Misuse` (`path-invalid`) for a path that uv could not be told.
     """
+    _refuse_unspeakable(path)
     try:
         _refuse_foreign(path)
         store = _store(path)
@@ -140,7 +141,7 @@ def hold(path: Path) -> Iterator[None]:
             code="target-busy",
             hint=f"ps -fp {holder}",
         ) from error
-    except (OSError, NotImplementedError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:
         raise unwritable(path, error) from error
     try:
         _remember(path, _State(pid=os.getpid(), number=_state(path).number))
@@ -222,6 +223,16 @@ def _sweep(path: Path, *, keep: str) -> None:
 # ---- what stands there ------------------------------------------------------------------------------------------
 
 
+def _refuse_unspeakable(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        problem = Problem(message="not UTF-8", file=repr(str(path)), expected="a path in UTF-8")
+        message = "no environment can be at that path"
+        hint = "envlock install PROFILE --path FOLDER"
+        raise Misuse(message, code="path-invalid", problems=(problem,), hint=hint) from error
+
+
 def _refuse_foreign(path: Path) -> None:
     if path.is_symlink():
         if _linked(path) is None:
@@ -290,11 +301,14 @@ def _remember(path: Path, state: _State) -> None:
 
 def _write(file: Path, text: str) -> None:
     fresh = file.with_name(f"{file.name}.new")
-    with fresh.open("w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    fresh.replace(file)
+    try:
+        with fresh.open("w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _foreign(path: Path, what: str) -> WorldFailed:

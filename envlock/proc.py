@@ -68,7 +68,7 @@ def run(command: Command) -> Completed:
             errors="replace",
             start_new_session=True,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: an argument that no argument can be
         return Completed(argv=command.argv, code=127, stdout="", stderr=str(error))
     try:
         stdout, stderr = _communicate(child, command)

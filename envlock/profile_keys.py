@@ -12,6 +12,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion, Version
 
 from envlock.document import WHOLE, quoted
 
@@ -22,6 +23,7 @@ PLATFORMS: Final = ("linux-x86_64", "linux-aarch64")
 DIGITS: Final = 100  # of a number in a requirement: of no version that there is, and Python reads at most 4300
 # Snapshots beyond these years would only come from a slip; the margin keeps a change to UTC within the calendar.
 YEARS: Final = range(1970, 9999)
+LONGEST_NAME: Final = 214  # characters of a package's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,23 @@ def _requirement(value: Any) -> str | None:
     except InvalidRequirement as error:
         reason = str(error).partition("\n")[0]
         return f"is {quoted(value)}: {reason[:1].lower()}{reason[1:]}"
-    return "names a place: a lock holds index, file name and hash" if requirement.url else None
+    if requirement.url:
+        return "names a place: a lock holds index, file name and hash"
+    if len(requirement.name) > LONGEST_NAME:
+        return f"names a package with {len(requirement.name)} characters: no index has one of more than {LONGEST_NAME}"
+    unread = (mistake for one in requirement.specifier if (mistake := _version(one.version.removesuffix(".*"))))
+    return next(unread, None)
+
+
+def _version(text: str) -> str | None:
+    """Return why no resolver reads this version: `===` takes any text, and a number has 64 bits in uv."""
+    if any(int(number) >= 1 << 64 for number in re.findall(r"[0-9]+", text)):
+        return "asks for a version with a number of more than 64 bits"
+    try:
+        Version(text)
+    except InvalidVersion:
+        return f"asks for a version that is none: {quoted(text)}"
+    return None
 
 
 def _moment(value: Any) -> str | None:

@@ -37,6 +37,7 @@ STDIN: Final = "<stdin>"
 
 LARGEST: Final = 1 << 25  # bytes: no text that is read here comes near, and /dev/zero never ends
 SMALL: Final = 1 << 20  # bytes: what somebody writes by hand
+_TOLD: Final = 120  # characters of an impossible path that are shown
 PACKAGE: Final = Path(__file__).resolve().parent
 WITHOUT: Final = "envlock --no-config detect"
 PROJECT_MARKS: Final = ("pyproject.toml", ".git")
@@ -81,23 +82,35 @@ def content(path: Path) -> bytes | None:
 
 
 def shown(path: Path, cwd: Path) -> str:
-    """Return a path as people type it: relative to `cwd` where it lies below."""
-    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    """Return a path as people type it: relative to `cwd` where it lies below, and never as an option."""
+    text = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    return f"./{text}" if text.startswith("-") else text
 
 
 def typed(path: str | Path, cwd: Path) -> Path:
     """Return the path that somebody typed: `~` is a home, what is relative begins at `cwd`.
 
-    Raises `Misuse` (`path-invalid`) for a NUL in it, or the home of a user that is not there.
+    Raises `Misuse` (`path-invalid`) for the home of a user that is not there, and for what no path can be.
     """
     if "\0" in str(path):
-        problem = Problem(message="holds a NUL", file=str(path))
-        raise Misuse("the path cannot be used", code="path-invalid", problems=(problem,))
+        raise _impossible(path, "holds a NUL")
     try:
-        return cwd / Path(path).expanduser()
+        found = cwd / Path(path).expanduser()
     except RuntimeError as error:
-        problem = Problem(message="no such user", file=str(path))
-        raise Misuse("the path cannot be used", code="path-invalid", problems=(problem,)) from error
+        raise _impossible(path, "no such user") from error
+    try:
+        found.lstat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _impossible(path, "too long for a path, or a name in it is") from error
+    return found
+
+
+def _impossible(path: str | Path, why: str) -> Misuse:
+    told = str(path)
+    shortened = f"{told[:_TOLD]}…" if len(told) > _TOLD else told
+    problem = Problem(message=why, file=shortened)
+    return Misuse("the path cannot be used", code="path-invalid", problems=(problem,))
 
 
 def profile_file(name: str, cwd: Path) -> Path:

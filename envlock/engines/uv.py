@@ -130,7 +130,11 @@ def _failure(done: Completed, asked: Resolution, bench: Workbench, scratch: Path
             code="unsatisfiable",
             problems=tuple(Problem(message=line) for line in _explanation(said)),
         )
-    return uv_failures.explain(done, what="resolving", place=scratch, offline=bench.offline, again=_AGAIN)
+    error = uv_failures.explain(done, what="resolving", place=scratch, offline=bench.offline, again=_AGAIN)
+    if error.code == "artifact-missing":  # there is no lock yet whose file could be missing
+        message = "no set of versions satisfies what is needed to resolve"
+        return Refused(message, code="unsatisfiable", problems=error.problems)
+    return error
 
 
 def _explanation(said: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -42,7 +43,7 @@ def draw_installed(canvas: Canvas, answer: Installed, *, verbose: bool) -> None:
         _sentence(canvas, answer.verify)
     if not denied:
         canvas.gap()
-        canvas.code(f"source {answer.path}/bin/activate")
+        canvas.code(f"source {shlex.quote(f'{answer.path}/bin/activate')}")
     if answer.installed:
         again = f"name it there, `envlock lock {answer.profile}`, install again"
         note = f"no pip is in it unless the profile asks for it; to add a package, {again}"

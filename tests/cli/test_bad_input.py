@@ -275,6 +275,13 @@ def test_the_world_has_too_little_memory(shell: Shell) -> None:
     assert codes[3]["error"]["hint"] == "ulimit -a"
 
 
+@pytest.mark.parametrize("command", ["verify", "check", "diff"])
+def test_a_name_that_no_file_can_have(shell: Shell, command: str) -> None:
+    exit_code, error = refused(shell, command, "x" * 100_000)
+    assert (exit_code, error["code"]) == (2, "path-invalid")
+    assert len(error["context"][0]["file"]) < 200
+
+
 def test_credentials_are_never_shown(shell: Shell) -> None:
     url = "https://joe:s3cret@index.example/simple"
     for ran in (

@@ -246,7 +246,12 @@ def test_whoever_waits_for_a_reader_can_be_interrupted(shell: Shell) -> None:
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # the document is longer than that
     with subprocess.Popen(
-        [*shell.argv, "plan", "gemma-qlora", "--driver", "none", "--json"],
+        [
+            *shell.argv,
+            "diff",
+            *(str(ROOT / "lockfiles" / name) for name in ("gemma-qlora.lock", "qwen2.5.lock")),
+            "--json",
+        ],
         cwd=shell.cwd,
         env=dict(shell.environ),
         stdout=writer,

@@ -209,7 +209,7 @@ def test_locking_is_no_advice_for_what_is_no_lock(project: Shell, name: str) -> 
         (("profiles/small.toml", "README"), 2, "lock-invalid", "is not TOML"),
         (("HEAD:README.lock", "small"), 2, "lock-invalid", "is not TOML"),
         (("~nobody-here/x", "small"), 2, "path-invalid", "no such user"),
-        (("x" * 5000, "small"), 2, "profile-unknown", "no profile is named"),
+        (("x" * 5000, "small"), 2, "path-invalid", "too long for a path"),
         ((), 2, "usage", "A"),
         (("a", "b", "c"), 2, "unknown-argument", "c"),
     ],

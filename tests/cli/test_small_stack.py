@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -87,6 +88,27 @@ def test_an_environment_that_was_spoilt_says_no_and_what_to_run(small: Shell) ->
     assert plain.code == 1
     assert plain.stdout.splitlines()[-1].startswith("failed: integrity.")
     assert "hint: envlock install small" in plain.stderr
+
+
+@pytest.mark.parametrize("path", ["-dash", "--clear", "--help", "a b"])
+def test_a_path_is_never_taken_for_an_option(small: Shell, path: str) -> None:
+    assert small("lock", "small", "-q").code == 0
+    ran = small("install", "small", f"--path={path}", "--level", "quick", "-q")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert (small.cwd / path).is_symlink()
+    told = ran.stdout.splitlines()[-1].split(maxsplit=1)[1]
+    assert subprocess.run(["sh", "-c", f". {told}"], cwd=small.cwd, check=False).returncode == 0
+    (module,) = (small.cwd / path).resolve().glob("lib/python3*/site-packages/alpha.py")
+    module.unlink()
+    again = small("verify", str(small.cwd / path), "--level", "quick", "--json").document["error"]["hint"]
+    assert small(*shlex.split(again)[1:], "--level", "quick", "-q").code == 0
+
+
+def test_a_path_that_uv_cannot_be_told_is_refused_before_anything_is_made(small: Shell) -> None:
+    assert small("lock", "small", "-q").code == 0
+    ran = small("install", "small", "--path", os.fsdecode(b"\xff/env"), "--json")
+    assert (ran.code, ran.stderr, ran.document["error"]["code"]) == (2, "", "path-invalid")
+    assert sorted(path.name for path in small.cwd.iterdir()) == ["lockfiles", "profiles"]
 
 
 def test_nothing_fetched_is_said_stage_by_stage_on_stderr_only(small: Shell) -> None:

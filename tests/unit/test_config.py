@@ -33,6 +33,31 @@ def mistakes(**layers: Any) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://[::1/",
+        "http://[x]/",
+        "http://index.example/\0",
+        "http://index.example/\x1b[2J",
+        "http://index.example:x/",
+    ],
+)
+def test_an_address_that_is_none_is_refused_wherever_it_is_set(url: str) -> None:
+    expected = "(expected an index name of a-z, 0-9 and - with an http, https or file URL)"
+    (said,) = mistakes(environ={"ENVLOCK_INDEX_CPU": url})
+    assert said.endswith(expected)
+    (said,) = mistakes(table=Section({"index": {"pypi": url}}, {("index", "pypi"): 3}))
+    assert said.startswith(f"{FILE}:3: `tool.envlock.index.pypi`")
+    assert said.endswith(expected)
+
+
+def test_a_path_that_no_path_can_be_is_refused() -> None:
+    (said,) = mistakes(table=Section({"path": "a\0b"}, {("path",): 2}))
+    assert said.startswith(f"{FILE}:2: `tool.envlock.path`")
+    assert said.isprintable()
+
+
 def test_the_defaults() -> None:
     settings = config.default()
     assert (settings.offline, settings.driver_policy, settings.resolver) == (False, "minor-version", "uv")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -24,6 +25,19 @@ def finished(path: Path, digest: str = DIGEST, variant: str = "cpu-pypi") -> str
         (root / "hello.py").write_text("HELLO = 1\n")
         generations.complete(root, json.dumps({"variant": variant}))
     return root.name
+
+
+def test_what_could_not_be_written_leaves_nothing_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    with generations.hold(path):
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+        try:
+            with pytest.raises(WorldFailed):
+                generations.begin(path, DIGEST)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert [one.name for one in (tmp_path / "env.envlock").iterdir() if one.name.endswith(".new")] == []
 
 
 def test_a_path_nobody_installed_to_has_no_generations(tmp_path: Path) -> None:

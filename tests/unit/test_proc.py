@@ -44,6 +44,11 @@ def test_a_program_that_ends_says_how(cancel: threading.Event | None) -> None:
     assert shell("kill -9 $$", cancel=cancel).code == -signal.SIGKILL
 
 
+def test_an_argument_that_no_argument_can_be_is_127() -> None:
+    done = proc.run(Command(argv=("true", "a\0b"), env=ENV))
+    assert (done.code, done.stderr) == (127, "embedded null byte")
+
+
 def test_a_program_that_is_not_there_is_127(tmp_path: Path) -> None:
     missing = str(tmp_path / "nothing")
     done = proc.run(Command(argv=(missing,), env=ENV))

@@ -171,6 +171,22 @@ def test_what_is_missing_is_told_with_what_it_should_be() -> None:
         ('"peft"', '""', '7: `requires[1]`: is "": expected'),
         ('"peft"', f'"peft==1.{"9" * 101}"', "7: `requires[1]`: holds a number of too many digits"),
         ('"peft"', '"peft @ https://index.example/p.whl"', "7: `requires[1]`: names a place: a lock holds index"),
+        (
+            '"peft"',
+            f'"{"a" * 215}"',
+            "7: `requires[1]`: names a package with 215 characters: no index has one of more than",
+        ),
+        (
+            '"peft"',
+            '"peft===weird"',
+            '7: `requires[1]`: asks for a version that is none: "weird" (expected a requirement',
+        ),
+        (
+            '"peft"',
+            f'"peft=={"9" * 29}"',
+            "7: `requires[1]`: asks for a version with a number of more than 64 bits (expec",
+        ),
+        ('"peft"', f'"peft!=1.{1 << 64}.*"', "7: `requires[1]`: asks for a version with a number of more than 64 bits"),
         ('"peft"', '"PEFT", "peft[x]"', "7: `requires[2]`: names peft twice (expected one requirement for"),
         ('"peft"', '"a-b_c", "A.b--C"', "7: `requires[2]`: names a-b-c twice (expected one requirement for"),
         ("torch==2.4.1", "torch", "7: `requires[0]`: leaves the version of torch open (expected one exact version"),
