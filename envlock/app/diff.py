@@ -59,6 +59,9 @@ def _read(world: World, asked: str) -> Content:
     there = os.path.exists(path)  # noqa: PTH110  unlike `Path.exists`, False for whatever cannot be a path
     revision, colon, rest = asked.rpartition(":")
     if colon and not there:
+        if not rest:
+            problem = Problem(message="names no profile or file of it", key=asked, expected=f"{asked}PROFILE")
+            raise Misuse("a revision alone is nothing to compare", code="usage", problems=(problem,))
         return _at_revision(world, _Revision(asked=asked, name=revision, rest=rest))
     if os.sep in asked or asked.endswith(".lock") or (there and not _is_named(world, asked)):
         if asked.endswith(".toml"):

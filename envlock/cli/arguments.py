@@ -11,10 +11,13 @@ from typing import Any, NoReturn
 
 from envlock.errors import Misuse
 
-__all__ = ["Parser", "choice", "number", "suggest"]
+__all__ = ["Parser", "before_dashes", "choice", "number", "suggest"]
 
 HELP_COLUMN = 30
 HELP_WIDTH = 100
+# Stands before what follows `--` while argparse reads it, which else takes a dash for an option all the same. No
+# argument of a process can hold it.
+SHELTER = "\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +57,21 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse, or raise `Misuse`; a misspelt option is named before anything that is missing because of it."""
-        for word in _before_dashes(argv):
+        options = before_dashes(argv)
+        for word in options:
             flag = word.partition("=")[0]
             if flag.startswith("--") and flag not in self._flags:
                 self._refuse(f"unknown option `{flag}`{suggest(flag, self._flags)}", code="unknown-option")
-        parsed, rest = self.parse_known_intermixed_args(list(argv))
+        sheltered = [f"{SHELTER}{word}" for word in argv[len(options) + 1 :]]
+        parsed, rest = self.parse_known_intermixed_args([*options, *sheltered])
         if rest:
             what = "option" if rest[0].startswith("-") else "argument"
-            self._refuse(f"unknown {what} `{rest[0]}`", code=f"unknown-{what}")
-        return parsed
+            self._refuse(f"unknown {what} `{rest[0].removeprefix(SHELTER)}`", code=f"unknown-{what}")
+        return argparse.Namespace(**{name: _bare(value) for name, value in vars(parsed).items()})
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would have printed before it exited."""
-        self._refuse(message.removeprefix("argument "), code="usage")
+        self._refuse(message.removeprefix("argument ").replace(SHELTER, ""), code="usage")
 
     def format_help(self) -> str:
         """Render the help: argparse's own changes from one Python to the next."""
@@ -113,8 +118,15 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
-def _before_dashes(argv: Sequence[str]) -> Sequence[str]:
+def before_dashes(argv: Sequence[str]) -> Sequence[str]:
+    """Return the words up to a `--`: those after it are no options, whatever they begin with."""
     return argv[: argv.index("--")] if "--" in argv else argv
+
+
+def _bare(value: object) -> object:
+    if isinstance(value, list):
+        return [_bare(one) for one in value]
+    return value.removeprefix(SHELTER) if isinstance(value, str) else value
 
 
 def _block(title: str, lines: Sequence[_Line]) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal, NoReturn, TypeAlias
 
 from envlock.cli import registry
-from envlock.cli.arguments import Parser, choice, suggest
+from envlock.cli.arguments import Parser, before_dashes, choice, suggest
 from envlock.cli.terminal import Colour
 from envlock.errors import Misuse
 
@@ -59,13 +59,14 @@ class Invocation:
 
 def peek(argv: Sequence[str], environ: Mapping[str, str]) -> Peek:
     """Read the global flags that shape the answer, forgiving everything."""
-    clusters = [word[1:] for word in argv if word[:1] == "-" and set(word[1:]) in ({"v"}, {"q"}, {"v", "q"})]
+    said = before_dashes(argv)
+    clusters = [word[1:] for word in said if word[:1] == "-" and set(word[1:]) in ({"v"}, {"q"}, {"v", "q"})]
     letters = "".join(clusters)
-    loud = letters.count("v") + list(argv).count("--verbose")
-    quiet = letters.count("q") + list(argv).count("--quiet")
+    loud = letters.count("v") + list(said).count("--verbose")
+    quiet = letters.count("q") + list(said).count("--quiet")
     place = _verb_at(argv)
     verb = argv[place] if place is not None and argv[place] in registry.VERBS else None
-    return Peek(json="--json" in argv, colour=_colour(argv, environ), verbosity=loud - quiet, verb=verb)
+    return Peek(json="--json" in said, colour=_colour(said, environ), verbosity=loud - quiet, verb=verb)
 
 
 def parse(argv: Sequence[str]) -> Invocation:
@@ -115,7 +116,7 @@ def _parse_verb(verb: str, rest: Sequence[str]) -> Invocation:
     parser = Parser(command=f"envlock {verb}", summary=registry.VERBS[verb].summary, example=module.EXAMPLE)
     module.options(parser)
     _globals(parser)
-    if not {"-h", "--help"}.isdisjoint(rest):
+    if not {"-h", "--help"}.isdisjoint(before_dashes(rest)):
         return Invocation(want="help", verb=verb, arguments=Namespace(), text=parser.format_help())
     said = parser.read(rest)
     return Invocation(want="version" if said.version else "run", verb=verb, arguments=said)

@@ -97,6 +97,8 @@ def test_version_is_one_line_and_with_v_a_bug_report(shell: Shell) -> None:
         (("lock", "x", "--cross-check", "--allow", "nonsense"), "usage", "`--cross-check` and `--allow`"),
         (("lock", "x", "--check", "--no-download"), "usage", "`--check` and `--no-download`"),
         (("lock", "x", "--confirm", "--no-download"), "usage", "`--confirm` and `--no-download`"),
+        (("plan", "x", "--", "-y"), "unknown-argument", "`-y`"),
+        (("lock", "-q", "--"), "usage", "PROFILE"),
     ],
 )
 def test_a_wrong_command_line_is_one_clear_error(
@@ -108,8 +110,16 @@ def test_a_wrong_command_line_is_one_clear_error(
     assert plain.stderr.startswith("error: ")
     assert says in plain.stderr
     assert "\nhint: envlock " in plain.stderr
-    document = shell(*arguments, "--json").document
+    document = shell("--json", *arguments).document
     assert (document["exit"], document["result"], document["error"]["code"]) == (2, None, code)
+
+
+@pytest.mark.parametrize("word", ["-x", "--json", "--help", "-v", "--color=always", "-1"])
+def test_after_two_dashes_nothing_is_an_option(shell: Shell, word: str) -> None:
+    for command in (("plan", "--", word), ("diff", "--exit-code", "--", word, word), ("lock", "--check", "--", word)):
+        ran = shell(*command)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert f"no profile is named `{word}`" in ran.stderr
 
 
 def test_nothing_but_the_document_is_said_with_json(shell: Shell) -> None:
