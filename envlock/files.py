@@ -1,4 +1,7 @@
-"""Read files without waiting for one that never comes, and look at a machine's own under a root that tests can move."""
+"""Read files without waiting for one that never comes, and look at a machine's own under a root that tests can move.
+
+Where no more files can be opened, a look raises `WorldFailed` (`limit-reached`): that says nothing about any of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from envlock import limits
 
 __all__ = ["head", "link_target", "matching", "read", "text", "under"]
 
@@ -72,7 +77,8 @@ def text(path: Path) -> str:
     """Return a file's text, or nothing where it can't be read."""
     try:
         return head(path, LARGEST).decode("utf-8", "replace")
-    except OSError:
+    except OSError as error:
+        limits.require(error)
         return ""
 
 
@@ -80,7 +86,8 @@ def matching(folder: Path, pattern: str) -> list[Path]:
     """Return the folder's entries whose name matches, with numbers in counting order: nvidia2 before nvidia10."""
     try:
         found = [path for path in folder.iterdir() if fnmatchcase(path.name, pattern)]
-    except OSError:
+    except OSError as error:
+        limits.require(error)
         return []
     return sorted(found, key=lambda path: _counting(path.name))
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from envlock import files
+from envlock import files, limits
 from envlock.proc import Command, Runner
 
 __all__ = ["Interpreter", "choose_for", "find"]
@@ -178,7 +178,8 @@ def _is_shim(path: Path) -> bool:
     """Return whether this is a script, or a program that is called otherwise than a Python."""
     try:
         script = files.head(path, 2) == b"#!"
-    except OSError:
+    except OSError as error:
+        limits.require(error)
         return False
     return script or not path.name.startswith("python")
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from envlock import limits
+
 __all__ = ["Command", "Completed", "Runner", "run"]
 
 GRACE_SECONDS = 3.0  # to end after SIGTERM
@@ -54,7 +56,10 @@ Runner: TypeAlias = Callable[[Command], Completed]
 
 
 def run(command: Command) -> Completed:
-    """Run to the end and return the outcome; only `KeyboardInterrupt` is raised, after the group has been ended."""
+    """Run to the end and return the outcome; `KeyboardInterrupt` is raised after the group has been ended.
+
+    Raise `WorldFailed` (`limit-reached`) where it is the machine that starts no more.
+    """
     try:
         child = subprocess.Popen(
             command.argv,
@@ -69,6 +74,8 @@ def run(command: Command) -> Completed:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # ValueError: an argument that no argument can be
+        if isinstance(error, OSError):
+            limits.require(error, starting=True)
         return Completed(argv=command.argv, code=127, stdout="", stderr=str(error))
     try:
         stdout, stderr = _communicate(child, command)

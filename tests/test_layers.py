@@ -60,6 +60,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "edges",
         (
+            "envlock.limits",
             "envlock.proc",
             "envlock.net",
             "envlock.index",

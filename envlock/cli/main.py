@@ -148,6 +148,9 @@ def _starved(error: Exception) -> EnvlockError:
 
 
 def _bug(error: Exception) -> EnvlockError:
+    spent = import_module("envlock.limits").exhausted(error) if isinstance(error, OSError) else None
+    if isinstance(spent, EnvlockError):
+        return spent
     said = " ".join(str(error).split())
     message = f"a bug in envlock: {type(error).__name__}: {said}"
     return EnvlockError(message, code="internal", hint="envlock --version -v")

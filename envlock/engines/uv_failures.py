@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,9 @@ __all__ = ["explain"]
 
 _TAIL: Final = 12  # lines of uv's message that are shown
 _NOT_STARTED: Final = 127
+_FULL: Final = r"(?:No space left on device|os error 28\b|Disk quota exceeded|os error 122\b)"
+# uv names the file before the reason or after it; it may be its cache's, the environment's or a temporary one.
+_FULL_AT: Final = re.compile(rf"[`\"](?P<before>/[^`\"\n]+)[`\"].*{_FULL}|{_FULL}.*[`\"](?P<after>/[^`\"\n]+)[`\"]")
 _CACHE: Final = r"Failed to (?:write to|read from|walk|acquire lock on) the (?:client|distribution) cache"
 _BUCKET: Final = r"/[a-z]+-v\d+/"  # a folder of the cache, such as `simple-v28`
 _DENIED: Final = r"\(os error (?:5|13|17|20|21|30|40)\)"  # EIO EACCES EEXIST ENOTDIR EISDIR EROFS ELOOP
@@ -39,9 +43,15 @@ class _Meaning:
 _MEANINGS: Final = (
     _Meaning(
         code="disk-full",
-        pattern=re.compile(r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b"),
+        pattern=re.compile(_FULL),
         message="no space left on the disk: {what} stopped",
         hint="df -h {place}",
+    ),
+    _Meaning(
+        code="limit-reached",
+        pattern=re.compile(r"Too many open files|os error 24\b"),
+        message="uv may not open any more files: {what} stopped",
+        hint="ulimit -n",
     ),
     _Meaning(
         code="cache-unusable",
@@ -120,7 +130,16 @@ def explain(
                 meaning.message.format(what=subject),
                 code=meaning.code,
                 problems=problems,
-                hint=meaning.hint.format(place=place.parent, again=again),
+                hint=meaning.hint.format(place=shlex.quote(str(_disk(said, place.parent))), again=again),
             )
     message = f"uv failed (exit {done.code}): {what}"
     return WorldFailed(message, code="engine-failed", problems=problems, hint=f"{again} -vv")
+
+
+def _disk(said: str, otherwise: Path) -> Path:
+    """Return a folder on the disk that uv found full: what it was writing is gone by now, and maybe its folder too."""
+    found = _FULL_AT.search(said)
+    if found is None:
+        return otherwise
+    file = Path(found["before"] or found["after"])
+    return next((folder for folder in file.parents if folder.is_dir()), otherwise)

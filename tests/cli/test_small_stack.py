@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -155,6 +156,18 @@ def test_what_cannot_be_resolved(small: Shell, requires: str, code: str, exit_co
     ran = small("lock", "small", "--json")
     assert (ran.code, ran.stderr, ran.document["error"]["code"]) == (exit_code, "", code)
     assert not (small.cwd / "lockfiles").exists()
+
+
+@pytest.mark.parametrize("files", [8, 12, 16])
+def test_files_that_cannot_be_opened_are_not_taken_for_missing_ones(small: Shell, files: int) -> None:
+    assert small("lock", "small", "-q").code == 0
+    limited = ("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh")
+    done = subprocess.run(
+        [*limited, *small.argv, "install", "small", "--json"],
+        cwd=small.cwd, env=small.environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["code"], error["hint"]) == (3, "limit-reached", "ulimit -n")
 
 
 def test_an_index_that_is_down_is_no_conflict(small: Shell, index: Index) -> None:

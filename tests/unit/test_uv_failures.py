@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ error: Failed to download `torch==2.8.0`
   cause: failed to write to file `/cache/.tmpX/torch/lib/libtorch_cuda.so`: No space left on device (os error 28)
 """
 QUOTA = "error: failed to create directory `/home/me/.cache/uv`: Disk quota exceeded (os error 122)\n"
+SPENT = "No space left on device (os error 28)"
+SOCKETS = """\
+error: Request failed after 3 retries in 6.1s
+  cause: error sending request for url (http://index.example/simple/alpha/)
+  cause: client error (Connect)
+  cause: tcp open error
+  cause: Too many open files (os error 24)
+"""
 HASH = """\
 error: Failed to download `alpha==2.0`
   cause: Hash mismatch for `alpha==2.0`
@@ -98,6 +107,7 @@ error: Could not acquire lock
     [
         (DISK, "disk-full", "installing"),
         (QUOTA, "disk-full", "installing"),
+        (SOCKETS, "limit-reached", "installing"),
         (CACHE, "cache-unusable", "installing"),
         (BUCKET, "cache-unusable", "installing"),
         (ENTRY, "cache-unusable", "installing"),
@@ -143,8 +153,16 @@ def test_a_hint_repeats_the_command_that_failed(said: str, hint: str) -> None:
     assert error.hint == hint.format(again=again)
 
 
-def test_a_full_disk_names_the_place() -> None:
-    assert explain(DISK).hint == "df -h /home/me/env.envlock"
+def test_a_full_disk_is_the_one_that_uv_wrote_to(tmp_path: Path) -> None:
+    cache = tmp_path / "uv's cache"
+    cache.mkdir()
+    for said in (
+        DISK.replace("/cache", str(cache)),
+        ENTRY.replace("Permission denied (os error 13)", SPENT).replace("/home/me/.cache/uv", str(cache)),
+    ):
+        error = explain(said)
+        assert (error.code, error.hint) == ("disk-full", f"df -h {shlex.quote(str(cache))}")
+    assert explain(f"error: {SPENT}\n").hint == "df -h /home/me/env.envlock"
 
 
 def test_a_uv_that_is_not_there_is_missing() -> None:
