@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -19,6 +20,7 @@ __all__ = [
     "cause",
     "computed",
     "groups",
+    "install",
     "ordered",
     "require_gpu",
     "root",
@@ -192,6 +194,12 @@ def verdict(checks: Iterable[Check], device: Device | None, *, ran: bool = True)
     if not kernels:
         return "intact"
     return "verified-on-gpu" if device == "cuda" else "verified-on-cpu"
+
+
+def install(profile: str, path: str) -> str:
+    """Return the command that builds anew what stands at `path`, as people type it."""
+    usual = path == f".envlock/{profile}"
+    return f"envlock install {shlex.quote(profile)}" + ("" if usual else f" --path {shlex.quote(path)}")
 
 
 def sentence(answer: Verified) -> str:

@@ -68,6 +68,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.store",
             "envlock.writing",
             "envlock.staging",
+            "envlock.scratch",
             "envlock.interpreters",
             "envlock.generations",
             "envlock.integrity",

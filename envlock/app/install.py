@@ -118,7 +118,8 @@ def run(
     try:
         done = _put(world, choice, offline=asked.offline, proven=verify, level=level)
     except EnvlockError as error:
-        raise _named(error, name, world, offline=asked.offline) from error
+        path = store.shown(choice.path, world.cwd) if asked.path else None
+        raise _named(error, name, path, world, offline=asked.offline) from error
     return replace(done, warnings=(*choice.warnings, *done.warnings))
 
 
@@ -246,12 +247,15 @@ def _put(world: World, choice: _Choice, *, offline: bool, proven: bool, level: L
     return placement.put(world, wanted, tools)
 
 
-def _named(error: EnvlockError, name: str, world: World, *, offline: bool) -> EnvlockError:
-    """Return the error with the profile's name in its hint: the parts that raise do not know it.
+def _named(error: EnvlockError, name: str, path: str | None, world: World, *, offline: bool) -> EnvlockError:
+    """Return the error with the profile's name, and the path that was typed, in its hint: who raises knows neither.
 
     What is missing offline is fetched by the same command on a network, where a setting does not forbid it again.
     """
-    hint, message = error.hint and error.hint.replace("PROFILE", shlex.quote(name)), error.message
+    hint, message = error.hint, error.message
+    if hint and path and "--path" not in hint:
+        hint = hint.replace("install PROFILE", f"install PROFILE --path {shlex.quote(path)}")
+    hint = hint and hint.replace("PROFILE", shlex.quote(name))
     if error.code == "not-cached" and offline and hint:
         message = f"{message}, and offline none is fetched"
         hint = hint if world.config.entries["offline"][1] == "flag" else f"ENVLOCK_OFFLINE=false {hint}"

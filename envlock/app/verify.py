@@ -58,9 +58,12 @@ class _Order:
     @property
     def install(self) -> str:
         """The command that builds this environment anew."""
-        name = shlex.quote(self.record.profile)
-        here = self.path == f"{_HOME}/{self.record.profile}"
-        return f"envlock install {name}" + ("" if here else f" --path {shlex.quote(self.path)}")
+        return checks.install(self.record.profile, self.path)
+
+    @property
+    def again(self) -> str:
+        """The command that this is part of."""
+        return self.install if self.host else f"envlock verify {shlex.quote(self.path)}"
 
     @property
     def plan(self) -> str:
@@ -278,7 +281,8 @@ def _computed(world: World, order: _Order, found: tuple[Check, ...]) -> tuple[Pr
         return ProbeReport(), ()
     report = _probe(world, order, () if no_kernel else kernels)
     if report.failure is not None:
-        return report, (Check(id="import.probe", status="skip", message=report.failure),)
+        fix = f"TMPDIR=FOLDER {order.again}" if report.homeless else None
+        return report, (Check(id="import.probe", status="skip", message=report.failure, fix=fix),)
     for note in report.notes:
         world.reporter.log(note)
     rows = (_excused(row, order.record, report.device) for row in _shown(report.checks, wanted))

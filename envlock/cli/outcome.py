@@ -12,6 +12,7 @@ from envlock.adopted import Adopted
 from envlock.errors import EnvlockError, Misuse, Refused, WorldFailed, unreachable
 from envlock.model import (
     Answer,
+    Check,
     Checked,
     Decision,
     Detected,
@@ -114,5 +115,9 @@ def _verified(answer: Verified, *, fix: str) -> EnvlockError | None:
 
 
 def _fix(answer: Verified, otherwise: str) -> str:
-    fixes = (check.fix for check in answer.checks if check.status == "fail" and check.fix)
+    fixes = (check.fix for check in answer.checks if check.fix and (check.status == "fail" or _stopped(check)))
     return next(fixes, otherwise)
+
+
+def _stopped(check: Check) -> bool:
+    return check.status == "skip" and check.id == "import.probe"

@@ -12,7 +12,6 @@ import platform
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envlock import index, lock, writing
+from envlock import index, lock, scratch, writing
 from envlock.engines import pip_failures, pip_links, uv_binary, uv_failures, uv_index
 from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import Refused, WorldFailed
@@ -90,8 +89,8 @@ def resolve(asked: Resolution, bench: Workbench) -> Resolved:
         message = f"pip-tools resolves for the machine it runs on, {here}, and not for {asked.platform}"
         raise Refused(message, code="platform-unsupported", hint="envlock lock PROFILE")
     try:
-        with tempfile.TemporaryDirectory(prefix="envlock-", ignore_cleanup_errors=True) as folder:
-            return _resolve(asked, bench, Path(folder))
+        with scratch.folder() as folder:
+            return _resolve(asked, bench, folder)
     except OSError as error:
         raise writing.failed(error, hint=f"TMPDIR=FOLDER {_AGAIN}") from error
 

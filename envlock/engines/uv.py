@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +19,7 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envlock import writing
+from envlock import scratch, writing
 from envlock.engines import uv_binary, uv_failures
 from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
@@ -64,8 +63,8 @@ def series(bench: Workbench) -> str:
 def resolve(asked: Resolution, bench: Workbench) -> Resolved:
     """Return the packages that answer the question; see `Resolver.resolve`."""
     try:
-        with tempfile.TemporaryDirectory(prefix="envlock-", ignore_cleanup_errors=True) as folder:
-            return _resolve(asked, bench, Path(folder))
+        with scratch.folder() as folder:
+            return _resolve(asked, bench, folder)
     except OSError as error:
         raise writing.failed(error, hint=f"TMPDIR=FOLDER {_AGAIN}") from error
 

@@ -5,15 +5,16 @@ Nothing here raises: whatever befalls the probe is an answer too, and stands in 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
+from envlock import scratch
 from envlock.model import Check, Status
 from envlock.probe import script
 from envlock.proc import Command, Completed, Runner
@@ -79,7 +80,10 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReport:
-    """What the probe found; `failure` says why it could not run to its end, with the end of what it printed."""
+    """What the probe found; `failure` says why it could not run to its end, with the end of what it printed.
+
+    `homeless` where that was for want of a folder, or of room in it, for what the probe has to write.
+    """
 
     checks: tuple[Check, ...] = ()
     device: Literal["cuda", "cpu"] = "cpu"
@@ -87,6 +91,7 @@ class ProbeReport:
     cpu_flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str | None = None
+    homeless: bool = False
 
 
 def imports(packages: Iterable[str], modules: Mapping[str, str] = MappingProxyType({})) -> tuple[Import, ...]:
@@ -110,25 +115,30 @@ def run(
     workdir: Path,
 ) -> ProbeReport:
     """Probe the environment of `python`; the report file lives in a folder of its own under `workdir` meanwhile."""
-    try:
-        scratch = tempfile.TemporaryDirectory(prefix="probe-", dir=workdir)
-    except OSError as error:
-        return ProbeReport(failure=f"the probe's report has no place in `{workdir}`: {error.strerror}")
-    with scratch as folder:
-        report = Path(folder, "report.json")
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(scratch.folder(workdir))
+        except OSError as error:
+            return _homeless(workdir, error.strerror)
+        report = folder / "report.json"
         options = ("--report", str(report), "--request", _request(request))
         argv = (str(python), "-I", "-X", "faulthandler", script.__file__, *options)
-        ended = run(Command(argv=argv, env={**environ, **_SETTINGS}, cwd=Path(folder), timeout=timeout))
+        ended = run(Command(argv=argv, env={**environ, **_SETTINGS}, cwd=folder, timeout=timeout))
         if ended.timed_out:
             return _failure(f"the probe did not end within {timeout:.0f} s", ended)
-        if ended.code != 0:
-            return _failure(f"the probe {_death(ended.code)}", ended)
-        try:
-            return _report(json.loads(report.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return _failure("the probe left no report", ended)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            return _failure(f"the probe's report cannot be read: {type(error).__name__}: {error}", ended)
+        if ended.code == script.NO_ROOM:
+            return _homeless(workdir, ended.stderr.strip().rpartition("\n")[2])
+        return _failure(f"the probe {_death(ended.code)}", ended) if ended.code else _left(report, ended)
+
+
+def _left(report: Path, ended: Completed) -> ProbeReport:
+    """Return what a probe that ended well has left."""
+    try:
+        return _report(json.loads(report.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return _failure("the probe left no report", ended)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return _failure(f"the probe's report cannot be read: {type(error).__name__}: {error}", ended)
 
 
 def _request(request: ProbeRequest) -> str:
@@ -165,6 +175,10 @@ def _death(code: int) -> str:
         return f"ended with code {code}"
     names = {member.value: member.name for member in signal.Signals}
     return f"was killed by {names.get(-code, f'signal {-code}')}"
+
+
+def _homeless(workdir: Path, reason: str | None) -> ProbeReport:
+    return ProbeReport(failure=f"the probe's report has no place in `{workdir}`: {reason}", homeless=True)
 
 
 def _failure(reason: str, ended: Completed) -> ProbeReport:

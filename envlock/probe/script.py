@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import errno
 import functools
 import importlib
 import importlib.metadata
@@ -51,6 +52,8 @@ LINE_CHARS = 240
 REAP_SECONDS = 2.0
 CONTEXT_SECONDS = 60.0  # creating a CUDA context takes a second or two, more on machines with many GPUs
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+NO_ROOM = 74  # the exit code of a probe that could not write what it found; EX_IOERR of sysexits.h
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 # ---- the harness: children that cannot hurt their parent ------------------------------------------------------
 
@@ -80,7 +83,10 @@ class Ended:
 
 
 def fork(task: Callable[[Say], None], limit: float) -> Ended:
-    """Run `task` in a child; it is killed, with all it started, when it says nothing for `limit` seconds."""
+    """Run `task` in a child; it is killed, with all it started, when it says nothing for `limit` seconds.
+
+    Raises `OSError` (ENOSPC) where a full disk took what it had to say.
+    """
     started = heard = time.monotonic()
     with tempfile.TemporaryFile() as journal, tempfile.TemporaryFile() as noise:
         parent = os.getpid()
@@ -99,6 +105,8 @@ def fork(task: Callable[[Say], None], limit: float) -> Ended:
         if silent:
             status = _poll(child, REAP_SECONDS)
         code = 1 if status is None else os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        if code == NO_ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return Ended(
             said=_lines(_contents(journal.fileno())),
             code=code,
@@ -121,6 +129,9 @@ def _live(task: Callable[[Say], None], journal: int, noise: int, parent: int) ->
             os.dup2(noise, 2)
             task(lambda line: _write(journal, line))
             code = 0
+    except OSError as error:
+        traceback.print_exc()
+        code = NO_ROOM if error.errno in FULL else 1
     except BaseException:  # noqa: BLE001 - whatever it was, the parent reads it from the child's stderr
         traceback.print_exc()
     finally:
@@ -1064,6 +1075,17 @@ class Survey:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Probe; end with `NO_ROOM` and one line where a full disk is in the way."""
+    try:
+        probe(arguments)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        print(error.strerror, file=sys.stderr)  # noqa: T201 - the parent reads it
+        sys.exit(NO_ROOM)
+
+
+def probe(arguments: Sequence[str] | None) -> None:
     """Read the request, probe, and put the report in its place in one step."""
     parser = argparse.ArgumentParser(description="Probe the environment of this interpreter.", allow_abbrev=False)
     parser.add_argument("--report", required=True, type=Path, help="file to write")

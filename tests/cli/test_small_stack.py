@@ -170,6 +170,26 @@ def test_files_that_cannot_be_opened_are_not_taken_for_missing_ones(small: Shell
     assert (done.returncode, error["code"], error["hint"]) == (3, "limit-reached", "ulimit -n")
 
 
+def test_a_verification_without_a_folder_says_how_to_repeat_it_with_one(small: Shell) -> None:
+    assert small("lock", "small", "-q").code == 0
+    for command in (("install", "small", "--path", "an env"), ("verify", "an env")):
+        ran = small(*command, "-q", "--json", TMPDIR="/nonexistent")
+        error = ran.document["error"]
+        assert (ran.code, error["code"]) == (3, "verification-could-not-run")
+        assert error["hint"] == f"TMPDIR=FOLDER envlock {shlex.join(command)}"
+        given = {"TMPDIR": str(small.cwd)}
+        assert small(*shlex.split(error["hint"])[2:], "-q", **given).code == 0
+
+
+def test_a_failed_install_is_repeated_at_the_same_path(small: Shell, index: Index) -> None:
+    assert small("lock", "small", "-q").code == 0
+    index.break_at("/files/omega-1.0-py3-none-any.whl", Fault(kind="status", value=503))
+    ran = small(
+        "install", "small", "--path", "an env", "--json", UV_HTTP_RETRIES="0", UV_CACHE_DIR=str(small.cwd / "c")
+    )
+    assert (ran.code, ran.document["error"]["hint"]) == (3, "envlock install small --path 'an env'")
+
+
 def test_an_index_that_is_down_is_no_conflict(small: Shell, index: Index) -> None:
     index.break_at("/simple/alpha/", Fault(kind="status", value=503))
     ran = small("lock", "small", "--json", UV_HTTP_RETRIES="0")

@@ -156,7 +156,7 @@ def test_kernels_imports_what_is_there_and_claims_no_more_than_that(place: Place
     assert [check.id for check in checks.ordered(answer.checks)] == [check.id for check in answer.checks]
     assert (answer.verdict, answer.device) == ("intact", None)
     assert checks.sentence(answer) == "machine, files and imports verified; no kernels run"
-    assert list(Path(place.world.environ["TMPDIR"]).glob("probe-*")) == []
+    assert list(Path(place.world.environ["TMPDIR"]).glob("envlock-scratch.*")) == []
 
 
 @pytest.mark.parametrize("target", ["small", ".envlock/small", "./.envlock/small", None])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from envlock.probe import run as probe
+from envlock.probe import script
 from envlock.proc import Command, Completed, Runner
 
 ROW = {"id": "import.a", "status": "pass", "seconds": 0.5, "have": "1", "want": None, "message": None, "fix": None}
@@ -80,6 +81,12 @@ def test_no_report_is_no_proof(tmp_path: Path, runner: Runner, reason: str) -> N
     assert report.failure is not None
     assert report.failure.startswith(reason)
     assert report.checks == ()
+
+
+def test_a_full_disk_is_told_with_its_folder(tmp_path: Path) -> None:
+    report = ask(answers(None, code=script.NO_ROOM, stderr="No space left on device\n"), tmp_path)
+    assert report.homeless
+    assert report.failure == f"the probe's report has no place in `{tmp_path}`: No space left on device"
 
 
 def test_the_end_of_stderr_is_kept(tmp_path: Path) -> None:

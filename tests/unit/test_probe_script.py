@@ -7,6 +7,7 @@ import faulthandler
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -113,6 +114,23 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def test_what_a_full_disk_takes_from_a_child_is_no_finding() -> None:
+    def task(_: object) -> None:
+        with Path("/dev/full").open("w") as full:
+            full.write("what it found")
+
+    with pytest.raises(OSError, match="No space left on device"):
+        script.fork(task, 10)
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "report.json.part").symlink_to("/dev/full")
+    request = '{"imports": [], "only": ["none"], "limits": {"import": 9, "check": 9}}'
+    options = ("--report", tmp_path / "report.json", "--request", request)
+    done = subprocess.run([sys.executable, script.__file__, *options], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (script.NO_ROOM, "", "No space left on device\n")
 
 
 # ---- what is told of a failure --------------------------------------------------------------------------------
