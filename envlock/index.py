@@ -13,7 +13,7 @@ from packaging.metadata import RawMetadata, parse_email
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import Version
 
-from envlock import index_page, net
+from envlock import address, index_page, net
 from envlock.document import safe
 from envlock.errors import Problem, Refused, WorldFailed
 from envlock.index_page import IndexFile, release, shown
@@ -78,7 +78,7 @@ def metadata(file: IndexFile, index: Index, *, environ: Mapping[str, str], secon
     parts = urlsplit(file.url)
     url = parts._replace(path=f"{parts.path}.metadata").geturl()
     what = f"the METADATA of `{file.file}` on the index `{index.name}` ({shown(url)})"
-    with net.ask(_with_login(url, index), environ=environ, what=what, seconds=seconds) as answer:
+    with net.ask(address.carried(url, [index.url]), environ=environ, what=what, seconds=seconds) as answer:
         _there(answer, what, code="artifact-missing")
         body = b"".join(_bounded(answer.chunks, _METADATA, what))
     sha256 = hashlib.sha256(body).hexdigest()
@@ -167,7 +167,7 @@ def unchanged(known: Mapping[str, str], found: Iterable[IndexFile], index: Index
 def _content(
     file: IndexFile, index: Index, environ: Mapping[str, str], *, what: str, seconds: float
 ) -> Iterator[bytes]:
-    with net.ask(_with_login(file.url, index), environ=environ, what=what, seconds=seconds) as answer:
+    with net.ask(address.carried(file.url, [index.url]), environ=environ, what=what, seconds=seconds) as answer:
         _there(answer, what, code="artifact-missing")
         yield from _bounded(answer.chunks, _FILE, what)
 
@@ -186,14 +186,6 @@ def _bounded(chunks: Iterator[bytes], largest: int, what: str) -> Iterator[bytes
         if left < 0:
             raise WorldFailed(f"{what} is larger than {largest >> 20} MiB", code="answer-too-large", hint=_HINT)
         yield chunk
-
-
-def _with_login(url: str, index: Index) -> str:
-    """Return the URL with the index's login, where it leads to the index's own host."""
-    own, parts = urlsplit(index.url), urlsplit(url)
-    login, _, host = own.netloc.rpartition("@")
-    same = (own.scheme, host) == (parts.scheme, parts.netloc)
-    return parts._replace(netloc=own.netloc).geturl() if login and same else url
 
 
 def _release(raw: RawMetadata) -> tuple[NormalizedName, Version] | None:

@@ -23,6 +23,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "pure",
         (
+            "envlock.address",
             "envlock.facts",
             "envlock.profile",
             "envlock.profile_keys",

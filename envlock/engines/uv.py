@@ -13,13 +13,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockValidationError
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envlock import scratch, writing
+from envlock import address, scratch, writing
 from envlock.engines import uv_binary, uv_failures
 from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
@@ -160,7 +159,8 @@ def _read(path: Path, asked: Resolution, indexes: Mapping[str, str]) -> tuple[li
     for package in pylock.packages:
         packages.append(_package(package, asked.indexes.get(package.name, DEFAULT_INDEX)))
         if not package.wheels and package.sdist and package.sdist.url:
-            urls[str(package.name)] = _with_login(package.sdist.url, indexes)
+            # uv keeps logins out of what it writes.
+            urls[str(package.name)] = address.carried(package.sdist.url, indexes.values())
     return packages, urls
 
 
@@ -183,16 +183,6 @@ def _package(package: Package, index: str) -> LockedPackage:
             message = f"the index `{index}` gives one file two hashes"
             raise Refused(message, code="index-ambiguous", problems=(problem,), hint="envlock detect -v")
     return LockedPackage(name=str(package.name), version=str(package.version), artifacts=artifacts, why=())
-
-
-def _with_login(url: str, indexes: Mapping[str, str]) -> str:
-    """Return the URL with the login that its index was configured with: uv keeps it out of what it writes."""
-    parts = urlsplit(url)
-    for index in indexes.values():
-        plain, login = uv_binary.without_login(index)
-        if login and urlsplit(plain).netloc == parts.netloc:
-            return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
-    return url
 
 
 def _reasons(
