@@ -1,9 +1,14 @@
-"""Ask a package index what it lists, and hold it to what it said: pages, METADATA, and the hashes it does not give."""
+"""Ask a package index what it lists, and hold it to what it said: pages, METADATA, and the hashes it does not give.
+
+Pages, and files whose hash only their bytes can tell, come from the index itself: a redirect to another host is not
+followed. Bytes whose hash is known may lie wherever one leads, which gets no login: mirrors keep them in some storage.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -23,8 +28,9 @@ __all__ = ["DOWNLOADED", "Index", "download", "files", "hashed", "metadata", "un
 DOWNLOADED: Final = "downloaded and hashed"
 """The evidence of a hash that the index does not give."""
 
-# Bytes, unpacked: far above whatever an index of this kind holds, and a stop for one that never ends.
-_PAGE: Final = 1 << 26
+# Bytes, unpacked: far above whatever an index of this kind holds, and a stop for one that never ends. Of a page: some
+# 16,000 files at a kilobyte each, where the longest that are known have a few thousand.
+_PAGE: Final = 1 << 24
 _METADATA: Final = 1 << 22
 _FILE: Final = 1 << 34
 
@@ -59,10 +65,11 @@ def files(
     name = canonicalize_name(project)
     url = f"{index.url.rstrip('/')}/{name}/"
     what = f"the page of `{name}` on the index `{index.name}` ({shown(url)})"
-    ask = net.ask(url, environ=environ, what=what, accept=index_page.ACCEPT, unpack=True, seconds=seconds)
-    with ask as answer:
+    with net.ask(
+        url, environ=environ, what=what, accept=index_page.ACCEPT, unpack=True, index=index.url, seconds=seconds
+    ) as answer:
         _there(answer, what, code="index-lacks-package")
-        body = b"".join(_bounded(answer.chunks, _PAGE, what))
+        body = b"".join(net.bounded(answer.chunks, _PAGE, what))
     kind, place = answer.content_type, answer.url
     found = index_page.parse(body, content_type=kind, url=place, project=name, index=index.name, only=only)
     if not found and only is None:
@@ -78,9 +85,10 @@ def metadata(file: IndexFile, index: Index, *, environ: Mapping[str, str], secon
     parts = urlsplit(file.url)
     url = parts._replace(path=f"{parts.path}.metadata").geturl()
     what = f"the METADATA of `{file.file}` on the index `{index.name}` ({shown(url)})"
-    with net.ask(address.carried(url, [index.url]), environ=environ, what=what, seconds=seconds) as answer:
+    known = file.metadata_sha256 is not None
+    with _asked(url, index, environ, what=what, anywhere=known, seconds=seconds) as answer:
         _there(answer, what, code="artifact-missing")
-        body = b"".join(_bounded(answer.chunks, _METADATA, what))
+        body = b"".join(net.bounded(answer.chunks, _METADATA, what))
     sha256 = hashlib.sha256(body).hexdigest()
     if file.metadata_sha256 not in {None, sha256}:
         problem = Problem(file=file.file, message=f"METADATA has sha256 {sha256}", expected=file.metadata_sha256)
@@ -109,7 +117,7 @@ def hashed(
     if urlsplit(index.url).scheme == "https" != urlsplit(file.url).scheme:
         raise Refused(f"{what} has no hash and would come without TLS", code="index-insecure", hint=_HINT)
     digest, size = hashlib.sha256(), 0
-    for chunk in _content(file, index, environ, what=what, seconds=seconds):
+    for chunk in _content(file, index, environ, what=what, anywhere=False, seconds=seconds):
         digest.update(chunk)
         size += len(chunk)
     if file.size not in {None, size}:
@@ -135,7 +143,7 @@ def download(
     digest, sound = hashlib.sha256(), False
     try:
         with to.open("wb") as place:
-            for chunk in _content(file, index, environ, what=what, seconds=seconds):
+            for chunk in _content(file, index, environ, what=what, anywhere=True, seconds=seconds):
                 digest.update(chunk)
                 place.write(chunk)
         sound = digest.hexdigest() == sha256
@@ -165,11 +173,18 @@ def unchanged(known: Mapping[str, str], found: Iterable[IndexFile], index: Index
 
 
 def _content(
-    file: IndexFile, index: Index, environ: Mapping[str, str], *, what: str, seconds: float
+    file: IndexFile, index: Index, environ: Mapping[str, str], *, what: str, anywhere: bool, seconds: float
 ) -> Iterator[bytes]:
-    with net.ask(address.carried(file.url, [index.url]), environ=environ, what=what, seconds=seconds) as answer:
+    with _asked(file.url, index, environ, what=what, anywhere=anywhere, seconds=seconds) as answer:
         _there(answer, what, code="artifact-missing")
-        yield from _bounded(answer.chunks, _FILE, what)
+        yield from net.bounded(answer.chunks, _FILE, what)
+
+
+def _asked(
+    url: str, index: Index, environ: Mapping[str, str], *, what: str, anywhere: bool, seconds: float
+) -> AbstractContextManager[net.Answer]:
+    own = address.carried(url, [index.url])
+    return net.ask(own, environ=environ, what=what, anywhere=anywhere, index=index.url, seconds=seconds)
 
 
 def _there(answer: net.Answer, what: str, *, code: str) -> None:
@@ -177,15 +192,6 @@ def _there(answer: net.Answer, what: str, *, code: str) -> None:
         raise Refused(f"{what} is not there", code=code, hint=_HINT)
     if answer.status != _OK:
         raise WorldFailed(f"cannot fetch {what}: HTTP {answer.status} {answer.reason}", code="network", hint=_HINT)
-
-
-def _bounded(chunks: Iterator[bytes], largest: int, what: str) -> Iterator[bytes]:
-    left = largest
-    for chunk in chunks:
-        left -= len(chunk)
-        if left < 0:
-            raise WorldFailed(f"{what} is larger than {largest >> 20} MiB", code="answer-too-large", hint=_HINT)
-        yield chunk
 
 
 def _release(raw: RawMetadata) -> tuple[NormalizedName, Version] | None:

@@ -7,27 +7,31 @@ import contextlib
 import hashlib
 import http.client
 import ipaddress
-import itertools
-import netrc
+import os
+import ssl
+import tempfile
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, cast
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Final, cast
+from urllib.parse import SplitResult, urljoin, urlsplit
 
+from envlock import address, logins, writing
 from envlock.document import safe
 from envlock.errors import Problem, Refused, WorldFailed
 
-__all__ = ["Answer", "ask", "fetch"]
+__all__ = ["LIMIT_SECONDS", "Answer", "ask", "bounded", "fetch"]
 
 LIMIT_SECONDS: Final = 30.0  # without a byte
 _CHUNK: Final = 1 << 16
-_MOST: Final = 1 << 12  # chunks: no sdist that is read for its build requirements comes near
+_LARGEST: Final = 1 << 29  # bytes: no sdist that is read for its build requirements comes near
+_SLACK: Final = 1 << 20  # bytes: what packing may add, far above what gzip ever does
 _OK: Final = 200
 _HOPS: Final = 5  # answers in a row that only lead on
-_PORTS: Final = {"http": 80, "https": 443}
 _HINT: Final = "envlock detect -v"  # shows which address an index name stands for, and who says so
 
 
@@ -45,21 +49,47 @@ class Answer:
     chunks: Iterator[bytes]
 
 
-def fetch(url: str, *, sha256: str, environ: Mapping[str, str], what: str) -> bytes:
-    """Return the bytes at a URL, wherever it leads, which must have that hash; `what` names them in an error.
+def fetch(url: str, *, sha256: str, environ: Mapping[str, str], what: str, index: str | None = None) -> IO[bytes]:
+    """Return the bytes at a URL, wherever it leads, as an open file without a name, which must have that hash.
 
-    Raise `WorldFailed` (`network`) or `Refused` (`hash-mismatch`).
+    `what` names them in an error; `index` is the address that lists them, for a keyring to know. Raise `WorldFailed`
+    (`network`, `answer-too-large`, `disk-full`, `not-writable`) or `Refused` (`hash-mismatch`).
     """
-    with ask(url, environ=environ, what=what, anywhere=True) as answer:
+    with contextlib.ExitStack() as undone:
+        try:
+            file = undone.enter_context(tempfile.TemporaryFile(prefix="envlock-"))
+            found = _kept(url, file, environ=environ, what=what, index=index)
+        except OSError as error:
+            raise writing.failed(error) from error
+        if found != sha256:
+            problem = Problem(message=f"has sha256 {found}", file=what, expected=sha256)
+            message = f"the index serves other bytes than its page names: {what}"
+            raise Refused(message, code="hash-mismatch", problems=(problem,), hint=_HINT)
+        undone.pop_all()
+    return file
+
+
+def _kept(url: str, file: IO[bytes], *, environ: Mapping[str, str], what: str, index: str | None) -> str:
+    """Put the bytes at a URL into a file, from its start, and return their sha256."""
+    digest = hashlib.sha256()
+    with ask(url, environ=environ, what=what, anywhere=True, index=index) as answer:
         if answer.status != _OK:
             raise _failed(what, f"HTTP {answer.status} {answer.reason}")
-        raw = b"".join(itertools.islice(answer.chunks, _MOST))
-    found = hashlib.sha256(raw).hexdigest()
-    if found != sha256:
-        problem = Problem(message=f"has sha256 {found}", file=what, expected=sha256)
-        message = f"the index serves other bytes than its page names: {what}"
-        raise Refused(message, code="hash-mismatch", problems=(problem,), hint=_HINT)
-    return raw
+        for chunk in bounded(answer.chunks, _LARGEST, what):
+            digest.update(chunk)
+            file.write(chunk)
+    file.seek(0)
+    return digest.hexdigest()
+
+
+def bounded(chunks: Iterable[bytes], largest: int, what: str) -> Iterator[bytes]:
+    """Pass chunks on; raise `WorldFailed` (`answer-too-large`) before there are more than `largest` bytes of them."""
+    left = largest
+    for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            raise WorldFailed(f"{what} is larger than {largest >> 20} MiB", code="answer-too-large", hint=_HINT)
+        yield chunk
 
 
 @contextlib.contextmanager
@@ -71,13 +101,16 @@ def ask(
     accept: str = "*/*",
     unpack: bool = False,
     anywhere: bool = False,
+    index: str | None = None,
     seconds: float = LIMIT_SECONDS,
 ) -> Iterator[Answer]:
     """Give what a URL answers, whatever its status; `what` names it in an error.
 
     With `unpack` the body may travel compressed, so whoever takes its chunks sets a bound. `anywhere` follows the
-    server to another host as well, without the login. `seconds` is how long a server may stay silent. Proxies are those
-    that `environ` names, read as uv reads them, which asks for all the rest.
+    server to another host as well, without the login: right for bytes whose hash is known, and for nothing else.
+    `index` is the address of the index that leads here: a keyring knows logins by it. `seconds` is how long a server
+    may stay silent. Proxies, certificates and hosts that need none (`UV_INSECURE_HOST`) are those that `environ` names,
+    read as uv reads them, which asks for all the rest.
 
     Raise `WorldFailed`: `network`, or `redirected` where the server leads to another host and may not.
     """
@@ -85,8 +118,9 @@ def ask(
         at = urlsplit(url)
     except ValueError:
         raise _failed(what, "the address is not valid") from None
+    headers = {"Accept": accept, "Accept-Encoding": "gzip" if unpack else "identity"}
     for _ in range(_HOPS):
-        with _response(at, environ, what=what, accept=accept, unpack=unpack, seconds=seconds) as response:
+        with _response(at, environ, what=what, headers=headers, index=index, seconds=seconds) as response:
             location = response.headers.get("Location")
             if location is None or response.status not in {301, 302, 303, 307, 308}:
                 packed = unpack and response.headers.get("Content-Encoding", "identity") != "identity"
@@ -104,17 +138,22 @@ def ask(
 
 
 def _response(
-    at: SplitResult, environ: Mapping[str, str], *, what: str, accept: str, unpack: bool, seconds: float
+    at: SplitResult,
+    environ: Mapping[str, str],
+    *,
+    what: str,
+    headers: Mapping[str, str],
+    index: str | None,
+    seconds: float,
 ) -> http.client.HTTPResponse:
     """Return the answer as it stands: nothing is followed, and no status is an error."""
     proxy = _proxy(at, environ, what)
     opener = urllib.request.OpenerDirector()
-    for handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
-        opener.add_handler(handler)
     try:
-        request = _request(at, proxy, environ)
-        request.add_header("Accept", accept)
-        request.add_header("Accept-Encoding", "gzip" if unpack else "identity")
+        context = _context(proxy if proxy and proxy.scheme == "https" else at, environ)
+        for handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler(context=context)):
+            opener.add_handler(handler)
+        request = _request(at, proxy, logins.find(at, environ, index=index), headers)
         return cast("http.client.HTTPResponse", opener.open(request, timeout=seconds))
     except (ValueError, http.client.InvalidURL):  # either may repeat the address, login and all
         raise _failed(what, "the address is not valid") from None
@@ -134,19 +173,29 @@ def _pieces(response: http.client.HTTPResponse, what: str) -> Iterator[bytes]:
 
 
 def _unpacked(pieces: Iterator[bytes], what: str) -> Iterator[bytes]:
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    """Unpack gzip, member after member (RFC 1952); what stands behind the last one has to be another."""
+    unpacker, ahead = _unpacker(), 0
     for piece in pieces:
         packed, more = piece, True
+        ahead += len(piece)
         while more:
+            unpacker = _unpacker() if unpacker.eof and packed else unpacker
             try:
                 chunk = unpacker.decompress(packed, _CHUNK)
             except zlib.error as error:
                 raise _failed(what, str(error)) from error
+            ahead -= len(chunk)
             yield chunk
-            packed = unpacker.unconsumed_tail
+            packed = unpacker.unused_data or unpacker.unconsumed_tail
             more = bool(packed) or len(chunk) == _CHUNK  # a full chunk may have left some behind
+        if ahead > _SLACK:
+            raise _failed(what, "it unpacks to nothing, without end")
     if not unpacker.eof:
         raise _failed(what, "the answer ends too early")
+
+
+def _unpacker() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 def _led(at: SplitResult, location: str, what: str, *, anywhere: bool = False) -> SplitResult:
@@ -156,10 +205,11 @@ def _led(at: SplitResult, location: str, what: str, *, anywhere: bool = False) -
     """
     try:
         to = urlsplit(urljoin(at.geturl(), location))
-        ends = [(end.scheme, end.port or _PORTS.get(end.scheme)) for end in (at, to)]
+        ends = [address.origin(end) for end in (at, to)]
     except ValueError:
         raise _failed(what, "it leads to an address that is not valid") from None
-    if to.hostname != at.hostname or (ends[0] != ends[1] and ends != [*_PORTS.items()]):
+    own_tls = [(scheme, at.hostname, port) for scheme, port in address.PORTS.items()]
+    if ends[0] != ends[1] and ends != own_tls:
         if anywhere:
             return to
         hosts = f"{at.scheme}://{_host(at)} leads to {to.scheme}://{_host(to)}"
@@ -171,20 +221,63 @@ def _failed(what: str, reason: str) -> WorldFailed:
     return WorldFailed(f"cannot fetch {what}: {safe(reason)}", code="network", hint=_HINT)
 
 
-def _request(at: SplitResult, proxy: SplitResult | None, environ: Mapping[str, str]) -> urllib.request.Request:
+def _request(
+    at: SplitResult, proxy: SplitResult | None, login: str, headers: Mapping[str, str]
+) -> urllib.request.Request:
     """Return the request, each login in a header of its own: urllib would take one in an address for a host."""
-    if at.scheme not in _PORTS:
+    if at.scheme not in address.PORTS:
         raise ValueError(f"no HTTP address: {at.scheme}")
     host = _host(at)
-    headers = {"User-Agent": "envlock", "Host": host}
-    if login := _login(at) or _netrc(at.hostname or "", environ):
-        headers["Authorization"] = _basic(login)
-    if proxy and (login := _login(proxy)):
-        headers["Proxy-Authorization"] = _basic(login)
-    request = urllib.request.Request(at._replace(netloc=host).geturl(), headers=headers)  # noqa: S310 - see above
+    sent = {"User-Agent": "envlock", "Host": host, **headers}
+    if login:
+        sent["Authorization"] = _basic(login)
+    if proxy and (login := logins.own(proxy)):
+        sent["Proxy-Authorization"] = _basic(login)
+    request = urllib.request.Request(at._replace(netloc=host).geturl(), headers=sent)  # noqa: S310 - see above
     if proxy:
         request.set_proxy(_host(proxy), proxy.scheme)
     return request
+
+
+def _basic(login: str) -> str:
+    return f"Basic {base64.b64encode(login.encode()).decode()}"
+
+
+def _host(parts: SplitResult) -> str:
+    return parts.netloc.rpartition("@")[2]
+
+
+# ---- certificates -------------------------------------------------------------------------------------------------
+
+
+def _context(at: SplitResult, environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Return whom to believe: what SSL_CERT_FILE and SSL_CERT_DIR name and is there, else this system's own."""
+    file = Path(environ.get("SSL_CERT_FILE", ""))
+    folders = [one for one in environ.get("SSL_CERT_DIR", "").split(os.pathsep) if one and Path(one).is_dir()]
+    named = str(file) if file.is_file() else ""
+    return _believing(named, os.pathsep.join(folders), anybody=_is_insecure(at, environ))
+
+
+@lru_cache(maxsize=16)
+def _believing(file: str, folders: str, *, anybody: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=file or None, capath=folders or None)
+    if anybody:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _is_insecure(at: SplitResult, environ: Mapping[str, str]) -> bool:
+    """Tell whether `UV_INSECURE_HOST` lists a host: any (`*`), or by name, where it says so with scheme and port."""
+    return any(one == "*" or _is_meant(at, one) for one in environ.get("UV_INSECURE_HOST", "").split())
+
+
+def _is_meant(at: SplitResult, listed: str) -> bool:
+    with contextlib.suppress(ValueError):
+        meant = urlsplit(listed if "://" in listed else f"//{listed}")
+        port = at.port or address.PORTS.get(at.scheme)
+        return meant.hostname == at.hostname and meant.scheme in {"", at.scheme} and meant.port in {None, port}
+    return False
 
 
 # ---- proxies ------------------------------------------------------------------------------------------------------
@@ -192,20 +285,22 @@ def _request(at: SplitResult, proxy: SplitResult | None, environ: Mapping[str, s
 
 def _proxy(at: SplitResult, environ: Mapping[str, str], what: str) -> SplitResult | None:
     """Return the proxy for an address, None where it is asked for directly; raise `network` for one that is no use."""
-    address = _said(f"{at.scheme}_proxy", environ) or _said("all_proxy", environ)
-    if not address or _is_direct(at.hostname or "", _said("no_proxy", environ)):
+    named = _said(f"{at.scheme}_proxy", environ) or _said("all_proxy", environ)
+    if not named or _is_direct(at.hostname or "", _said("no_proxy", environ)):
         return None
-    proxy = _proxy_at(address)
+    proxy = _proxy_at(named)
     if proxy is None:
         raise _failed(what, "the address of the proxy is not valid")
-    if proxy.scheme not in _PORTS:
+    if proxy.scheme not in address.PORTS:
         raise _failed(what, f"only a proxy that speaks HTTP can be used, not {proxy.scheme}://{_host(proxy)}")
+    if proxy.scheme == at.scheme == "https":  # urllib would ask it for the tunnel in clear text, login and all
+        raise _failed(what, f"TLS inside TLS is not spoken here: only http://{_host(proxy)} can be the proxy for https")
     return proxy
 
 
-def _proxy_at(address: str) -> SplitResult | None:
+def _proxy_at(named: str) -> SplitResult | None:
     with contextlib.suppress(ValueError):
-        parts = urlsplit(address if "://" in address else f"http://{address}")
+        parts = urlsplit(named if "://" in named else f"http://{named}")
         return parts if parts.hostname and parts.port != 0 else None
     return None
 
@@ -226,26 +321,3 @@ def _is_in(host: str, name: str) -> bool:
         return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
     except ValueError:
         return host == name or host.endswith(f".{name}")
-
-
-# ---- logins -------------------------------------------------------------------------------------------------------
-
-
-def _basic(login: str) -> str:
-    return f"Basic {base64.b64encode(login.encode()).decode()}"
-
-
-def _login(parts: SplitResult) -> str:
-    return unquote(parts.netloc.rpartition("@")[0])
-
-
-def _netrc(host: str, environ: Mapping[str, str]) -> str:
-    """Return `user:password` for a host from the file that $NETRC names, else from ~/.netrc; nothing if it has none."""
-    with contextlib.suppress(OSError, ValueError, netrc.NetrcParseError):
-        found = netrc.netrc(environ.get("NETRC") or f"{environ.get('HOME', '')}/.netrc").authenticators(host)
-        return f"{found[0]}:{found[2]}" if found else ""
-    return ""
-
-
-def _host(parts: SplitResult) -> str:
-    return parts.netloc.rpartition("@")[2]

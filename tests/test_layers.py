@@ -63,6 +63,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "envlock.limits",
             "envlock.proc",
+            "envlock.logins",
             "envlock.net",
             "envlock.index",
             "envlock.sense",

@@ -67,9 +67,10 @@ def _needs(world: World, package: LockedPackage, urls: Mapping[str, str]) -> tup
     if url is None or world.config.offline:
         message = f"what {file.file} needs to be built can only be read with a network"
         raise WorldFailed(message, code="not-cached")
-    raw = net.fetch(url, sha256=file.sha256, environ=world.environ, what=file.file)
+    index = world.config.indexes.get(file.index)
     try:
-        return sdist.build_requires(raw)
+        with net.fetch(url, sha256=file.sha256, environ=world.environ, what=file.file, index=index) as raw:
+            return sdist.build_requires(raw)
     except ValueError as error:
         raise Refused(f"`{file.file}` is no source distribution: {error}", code="sdist-invalid") from error
 

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import ssl
 import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +19,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uv
 
 from envlock import index as indexes
 from envlock import net
 from envlock.errors import EnvlockError, Refused, WorldFailed
 from envlock.index import DOWNLOADED, Index
 from envlock.index_page import READ, IndexFile
+from tests.servers import certificates
 from tests.servers import index as served
 from tests.servers.index import Fault
 from tests.servers.wheels import make_wheel
@@ -159,6 +162,22 @@ def test_a_page_may_travel_packed(shelf: Shelf, cu121: Index) -> None:
     assert len(on_page(shelf, cu121, Canned(body=gzip.compress(PAGE + b" " * 300_000), headers=headers))) == 1
 
 
+PACKED = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+
+
+def test_a_page_may_be_packed_in_parts(shelf: Shelf, cu121: Index) -> None:
+    half = len(PAGE) // 2
+    parts = gzip.compress(PAGE[:half]) + gzip.compress(b"") + gzip.compress(PAGE[half:])
+    (file,) = on_page(shelf, cu121, Canned(body=parts, headers=PACKED))
+    assert file.sha256 == "a" * 64
+
+
+@pytest.mark.parametrize("behind", [b"trailing", gzip.compress(PAGE)[:-4], gzip.compress(b"") * (1 << 16)])
+def test_what_stands_behind_a_packed_page_is_not_passed_over(behind: bytes, shelf: Shelf, cu121: Index) -> None:
+    packed = Canned(body=gzip.compress(PAGE) + behind, headers=PACKED)
+    assert "cannot fetch the page of `torch`" in failure(lambda: on_page(shelf, cu121, packed), WorldFailed, "network")
+
+
 @pytest.mark.parametrize("status", [404, 410])
 def test_an_index_without_the_package(status: int, shelf: Shelf, cu121: Index) -> None:
     text = failure(lambda: on_page(shelf, cu121, Canned(status=status)), Refused, "index-lacks-package")
@@ -200,10 +219,10 @@ def test_a_page_that_unpacks_without_end_is_left_in_time(shelf: Shelf, cu121: In
     tracemalloc.start()
     try:
         text = failure(lambda: on_page(shelf, cu121, packed), WorldFailed, "answer-too-large")
-        assert tracemalloc.get_traced_memory()[1] < 80 << 20
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
     finally:
         tracemalloc.stop()
-    assert text.endswith("is larger than 64 MiB")
+    assert text.endswith("is larger than 16 MiB")
 
 
 @pytest.mark.parametrize(
@@ -269,6 +288,37 @@ def test_another_host_is_not_followed_and_both_are_named(shelf: Shelf, elsewhere
     assert elsewhere.asked == []
 
 
+def test_bytes_with_a_known_hash_may_lie_anywhere_and_that_host_gets_no_login(
+    described: IndexFile, shelf: Shelf, elsewhere: Shelf, cu121: Index, tmp_path: Path
+) -> None:
+    shelf.answers |= {
+        f"/whl/cu121/{ESCAPED}?x=1": led(f"http://{elsewhere.address}/storage"),
+        f"/whl/cu121/{ESCAPED}.metadata?x=1": led(f"http://{elsewhere.address}/storage.metadata"),
+    }
+    elsewhere.answers |= {"/storage": Canned(body=b"wheel"), "/storage.metadata": Canned(body=METADATA)}
+    private = replace(cu121, url=cu121.url.replace("//", "//me:secret@"))
+    sha256 = hashlib.sha256(b"wheel").hexdigest()
+    indexes.download(described, private, tmp_path / WHEEL, sha256=sha256, environ={})
+    assert (tmp_path / WHEEL).read_bytes() == b"wheel"
+    assert indexes.metadata(described, private, environ={}) == METADATA
+    assert shelf.headers == [token("me:secret")] * 2
+    assert elsewhere.headers == [None] * 2
+    elsewhere.answers["/storage"] = Canned(body=b"another")
+    other = lambda: indexes.download(described, private, tmp_path / WHEEL, sha256=sha256, environ={})  # noqa: E731
+    failure(other, Refused, "hash-mismatch")
+
+
+def test_bytes_without_one_may_not(described: IndexFile, shelf: Shelf, elsewhere: Shelf, cu121: Index) -> None:
+    shelf.answers |= {
+        f"/whl/cu121/{ESCAPED}?x=1": led(f"http://{elsewhere.address}/storage"),
+        f"/whl/cu121/{ESCAPED}.metadata?x=1": led(f"http://{elsewhere.address}/storage.metadata"),
+    }
+    unknown = replace(described, metadata_sha256=None)
+    failure(lambda: indexes.hashed(unknown, cu121, environ={}), WorldFailed, "redirected")
+    failure(lambda: indexes.metadata(unknown, cu121, environ={}), WorldFailed, "redirected")
+    assert elsewhere.asked == []
+
+
 @pytest.mark.parametrize("to", ["https://127.0.0.1/", "ftp://127.0.0.1/", "//localhost/", "http://127.0.0.1:80/"])
 def test_neither_is_another_door_of_the_same_host(to: str, shelf: Shelf, cu121: Index) -> None:
     failure(lambda: on_page(shelf, cu121, led(to)), WorldFailed, "redirected")
@@ -298,22 +348,66 @@ def test_a_redirect_to_nowhere_said_is_an_answer(shelf: Shelf, cu121: Index) -> 
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[Shelf]:
-    """A server whose certificate nobody vouches for."""
-    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    argv += ["-subj", "/CN=localhost", "-days", "2", "-keyout", str(key), "-out", str(pem)]
-    subprocess.run(argv, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem, key)
-    yield from running(Shelf(context))
+    """A server whose certificate, `cert.pem`, nobody vouches for."""
+    _, context = certificates.made(tmp_path)
+    shelf = Shelf(context)
+    shelf.answers["/whl/torch/"] = Canned(body=PAGE)
+    yield from running(shelf)
 
 
 def test_a_certificate_that_nobody_vouches_for(secure: Shelf) -> None:
-    secure.answers["/whl/torch/"] = Canned(body=PAGE)
     untrusted = Index(name="cu121", url=f"https://me:secret@{secure.address}/whl/")
     text = failure(lambda: listed(untrusted), WorldFailed, "network")
     assert f"(https://{secure.address}/whl/torch/): [SSL: CERTIFICATE_VERIFY_FAILED]" in text
     assert secure.asked == []
+
+
+def test_a_certificate_that_the_environment_vouches_for(secure: Shelf, tmp_path: Path) -> None:
+    index = Index(name="cu121", url=f"https://{secure.address}/whl/")
+    assert listed(index, {"SSL_CERT_FILE": str(tmp_path / "cert.pem")})
+    hashed = tmp_path / "hashed"
+    hashed.mkdir()
+    digest = ["openssl", "x509", "-hash", "-noout", "-in", str(tmp_path / "cert.pem")]
+    name = subprocess.run(digest, check=True, capture_output=True, text=True).stdout.strip()
+    (hashed / f"{name}.0").symlink_to(tmp_path / "cert.pem")
+    assert listed(index, {"SSL_CERT_DIR": f"/nowhere:{hashed}"})
+    for nothing in ({"SSL_CERT_FILE": "/nowhere"}, {"SSL_CERT_DIR": "/nowhere"}):
+        failure(lambda nothing=nothing: listed(index, nothing), WorldFailed, "network")  # type: ignore[misc]
+    (tmp_path / "broken.pem").write_text("no certificate")
+    failure(lambda: listed(index, {"SSL_CERT_FILE": str(tmp_path / "broken.pem")}), WorldFailed, "network")
+
+
+# What `UV_INSECURE_HOST` lists, and whether that lets any certificate of https://127.0.0.1:PORT pass.
+@pytest.mark.parametrize(
+    ("hosts", "passes"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.1:PORT", True),
+        ("https://127.0.0.1", True),
+        ("index.example 127.0.0.1", True),
+        ("*", True),
+        ("", False),
+        ("localhost", False),
+        ("127.0.0.1:1", False),
+        ("127.0.0.1:x", False),
+        ("http://127.0.0.1", False),
+    ],
+)
+def test_a_host_that_needs_no_certificate_for_uv_needs_none_here(
+    hosts: str, passes: bool, secure: Shelf, isolated_environ: dict[str, str]
+) -> None:
+    url = f"https://{secure.address}/whl/"
+    environ = {"UV_INSECURE_HOST": hosts.replace("PORT", secure.address.partition(":")[2])}
+    if passes:
+        assert listed(Index(name="cu121", url=url), environ)
+    else:
+        failure(lambda: listed(Index(name="cu121", url=url), environ), WorldFailed, "network")
+    assert bool(secure.asked) is passes
+    secure.asked.clear()
+    argv = (uv.find_uv_bin(), "--no-config", "pip", "compile", "-", "--no-cache", "--python", sys.executable)
+    quick = {"UV_HTTP_RETRIES": "0", "UV_DEFAULT_INDEX": url, **environ}
+    subprocess.run(argv, env=isolated_environ | quick, input=b"torch", capture_output=True, check=False, timeout=60)
+    assert bool(secure.asked) is passes
 
 
 def test_a_page_through_a_proxy(shelf: Shelf) -> None:

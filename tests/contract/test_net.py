@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import ssl
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import uv
 
 from envlock import net
 from envlock.errors import EnvlockError, Refused, WorldFailed
+from tests.servers import certificates
 
 BODY = b"an sdist, say"
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -27,11 +32,24 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.connections = 0
+        self.body = BODY
         self.leads: dict[str, str] = {}
         self.asked: list[tuple[str, Mapping[str, str]]] = []
         super().__init__(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self.server_address[1]}"
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+
+    def verify_request(self, request: object, client_address: object) -> bool:
+        """Count who comes, whatever they say."""
+        del request, client_address
+        self.connections += 1
+        return True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet about clients that refuse the certificate."""
 
     @property
     def was_a_proxy(self) -> bool:
@@ -56,14 +74,14 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(302 if lead else 404 if self.path.endswith("/absent/") else 200)
         if lead:
             self.send_header("Location", lead)
-        self.send_header("Content-Length", str(len(BODY)))
+        self.send_header("Content-Length", str(len(self.server.body)))
         self.end_headers()
-        self.wfile.write(BODY)
+        self.wfile.write(self.server.body)
 
 
 @contextmanager
-def running() -> Iterator[Server]:
-    with Server() as server:
+def running(context: ssl.SSLContext | None = None) -> Iterator[Server]:
+    with Server(context) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         yield server
@@ -84,7 +102,8 @@ def elsewhere() -> Iterator[Server]:
 
 
 def fetched(url: str, environ: Mapping[str, str] | None = None, sha256: str = SHA256) -> bytes:
-    return net.fetch(url, sha256=sha256, environ=environ or {}, what="old-1.0.tar.gz")
+    with net.fetch(url, sha256=sha256, environ=environ or {}, what="old-1.0.tar.gz") as file:
+        return file.read()
 
 
 def failure(url: str, environ: Mapping[str, str] | None = None, sha256: str = SHA256) -> EnvlockError:
@@ -207,6 +226,30 @@ def test_a_proxy_that_cannot_be_used_is_told_and_not_passed_by(proxy: str, says:
     assert server.asked == []
 
 
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[Server]:
+    """A server that is spoken to over TLS, with the certificate `cert.pem`."""
+    with running(certificates.made(tmp_path)[1]) as one:
+        yield one
+
+
+def test_a_proxy_over_tls_is_no_way_to_another_tls_and_gets_not_a_byte(server: Server) -> None:
+    for proxy in (f"https://me:s%26cret@{server.address}", f"HTTPS://me:s%26cret@{server.address}"):
+        error = failure("https://index.example/old", {"https_proxy": proxy})
+        assert error.message.endswith(f"only http://{server.address} can be the proxy for https")
+        assert (error.code, server.connections) == ("network", 0)
+
+
+def test_a_proxy_over_tls_is_asked_for_the_rest_over_tls(secure: Server, tmp_path: Path) -> None:
+    environ = {"http_proxy": f"https://me:s%26cret@{secure.address}", "SSL_CERT_FILE": str(tmp_path / "cert.pem")}
+    assert fetched("http://index.example/old", environ) == BODY
+    ((path, headers),) = secure.asked
+    assert (path, headers["Proxy-Authorization"]) == ("http://index.example/old", LOGIN)
+    error = failure("http://index.example/old", {"http_proxy": environ["http_proxy"]})
+    assert "CERTIFICATE_VERIFY_FAILED" in error.message
+    assert len(secure.asked) == 1
+
+
 # ---- a file with a hash ---------------------------------------------------------------------------------------------
 
 
@@ -223,6 +266,18 @@ def test_a_file_that_was_moved_is_asked_of_the_proxy_of_where_it_lies_now(server
     server.leads["http://index.example/old"] = server.leads["/old"]
     assert fetched("http://index.example/old", environ) == BODY
     assert [path for path, _ in elsewhere.asked] == ["/far"]
+
+
+def test_a_large_file_is_not_held_in_memory(server: Server) -> None:
+    server.body = bytes(48 << 20)
+    tracemalloc.start()
+    try:
+        large = hashlib.sha256(server.body).hexdigest()
+        with net.fetch(f"http://{server.address}/old", sha256=large, environ={}, what="old") as file:
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+            assert file.seek(0, os.SEEK_END) == 48 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_other_bytes_than_promised_are_refused(server: Server) -> None:
