@@ -246,8 +246,7 @@ def _as_json(text: str, url: str, name: str) -> Mapping[str, Any] | Problem:
     """Return the page as if it were JSON (PEP 691); HTML does not say whose page it is."""
     page = _Page()
     try:
-        page.feed(text)
-        page.close()
+        page.feed(text)  # and no `close`: it would look at what is left again and again
         base = urljoin(url, page.base)
     except (AssertionError, ValueError) as error:  # an unknown declaration, a number of too many digits
         return Problem(message=f"is unreadable HTML: {safe(str(error))}", expected="links to files (PEP 503)")

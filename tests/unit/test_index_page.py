@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime, timezone
 from typing import Any
 
@@ -372,3 +373,12 @@ def test_a_page_full_of_mistakes_shows_a_few_and_no_login() -> None:
     rows = json.dumps(page(*(row(size="x") for _ in range(50))))
     error = refused(rows, JSON, URL.replace("//", "//me:secret@"))
     assert len(error.problems) == 12
+
+
+@pytest.mark.parametrize("piece", ["<a ", "<!--x", "<a href='", "</a ", "<?x", "<!x ", "<b", "<", "&#", "<![CDATA["])
+def test_what_never_ends_is_read_once(piece: str) -> None:
+    before = time.process_time()
+    invalid(piece * ((1 << 19) // len(piece)))
+    assert time.process_time() - before < 8
+    (file,) = html(f'<a href="../{ESCAPED}">torch</a>{piece}')
+    assert file.file == WHEEL
