@@ -22,7 +22,7 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envlock import index, lock, scratch, writing
+from envlock import index, lock, logins, scratch, writing
 from envlock.engines import pip_failures, pip_links, uv_binary, uv_failures, uv_index
 from envlock.engines.resolver import Resolved, Workbench
 from envlock.errors import Refused, WorldFailed
@@ -184,6 +184,8 @@ def _run_compile(asked: Resolution, bench: Workbench, scratch: Path, *, python: 
 def _pip_environ(bench: Workbench, index_url: str) -> dict[str, str]:
     """Return pip's environment: no setting but `_KEPT`. The address goes by variable: it may hold a password."""
     env = {name: value for name, value in bench.environ.items() if name in _KEPT or not uv_binary.is_ambient(name)}
+    if logins.asks_keyring(bench.environ):
+        env["PIP_KEYRING_PROVIDER"] = "subprocess"
     return env | {
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import uv
 
+from envlock import logins
 from envlock.errors import WorldFailed
 from envlock.request import DEFAULT_INDEX
 
@@ -80,8 +81,10 @@ def environment(
     """
     env = {key: value for key, value in environ.items() if key in KEPT or not is_ambient(key)}
     env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+    if logins.asks_keyring(environ):
+        env["UV_KEYRING_PROVIDER"] = "subprocess"
     for name, address in indexes.items():
-        env |= {"UV_DEFAULT_INDEX": address} if name == DEFAULT_INDEX else _login(name, address)
+        env |= {"UV_DEFAULT_INDEX": address} if name == DEFAULT_INDEX else _login(name, address, environ)
     if offline:
         env["UV_OFFLINE"] = "1"
     return env
@@ -99,7 +102,17 @@ def without_login(address: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(netloc=host)), login
 
 
-def _login(name: str, address: str) -> dict[str, str]:
-    user, _, password = without_login(address)[1].partition(":")
+def _login(name: str, address: str, environ: Mapping[str, str]) -> dict[str, str]:
+    user, colon, password = without_login(address)[1].partition(":")
+    if not user:
+        return {}
     named = f"UV_INDEX_{name.upper().replace('-', '_')}"
-    return {f"{named}_USERNAME": unquote(user), f"{named}_PASSWORD": unquote(password)} if user else {}
+    given = {f"{named}_USERNAME": unquote(user)}
+    if not colon:  # a keyring knows it by the address of the index, and uv would ask by that of a page
+        return given | _looked_up(f"{named}_PASSWORD", address, environ)
+    return given | {f"{named}_PASSWORD": unquote(password)}
+
+
+def _looked_up(variable: str, address: str, environ: Mapping[str, str]) -> dict[str, str]:
+    password = logins.find(urlsplit(address), environ, index=address).partition(":")[2]
+    return {variable: password} if password else {}

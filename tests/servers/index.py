@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
@@ -68,6 +69,7 @@ class Index:
         self.directory = directory
         self.uploaded = uploaded if uploaded is not None else {}
         self.hashes = True  # some indexes give none
+        self.login: str | None = None  # `user:password` that every request has to bring
         self.metadata = True  # so it is with METADATA beside the files
         self.json = True  # some know HTML only
         self.instead: dict[str, tuple[str, bytes]] = {}  # path -> type and body of another answer
@@ -166,6 +168,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
+        if not self._may():
+            self._note(HTTPStatus.UNAUTHORIZED)
+            self.send_response(HTTPStatus.UNAUTHORIZED)
+            self.send_header("WWW-Authenticate", 'Basic realm="index"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if path in self.server.index.instead:
             self._send(HTTPStatus.OK, *self.server.index.instead[path], cache=self.server.index.cache_control)
             return
@@ -182,6 +191,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.connection.close()
             self.close_connection = True
+
+    def _may(self) -> bool:
+        login = self.server.index.login
+        wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
+        return wanted in {None, self.headers.get("Authorization")}
 
     def _serve(self, path: str, *, cut: int | None) -> None:
         parts = [part for part in path.split("/") if part]
