@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-__all__ = ["PORTS", "carried", "origin"]
+__all__ = ["PORTS", "SECRET", "carried", "origin", "without_secrets"]
 
 PORTS: Final = {"http": 80, "https": 443}
 """Where a scheme is served unless an address says otherwise."""
+
+SECRET: Final = re.compile(
+    r"(?i)(?<=[?&])([\w.-]*(?:token|api[-_]?key|accesskeyid|passw(?:or)?d|secret|signature|credential)"
+    r"|(?:[\w.-]*[-_])?(?:sig|policy|key-pair-id))=[^&\s'\"<>]+"
+)
+"""A field of a query, in whatever text, that opens a door; its name is the first group."""
 
 
 def origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
@@ -32,3 +39,8 @@ def carried(url: str, indexes: Iterable[str]) -> str:
     except ValueError:  # of neither can be said where it leads
         return url
     return url
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL without its query where a field of that is secret: one that is signed is of no use without it."""
+    return url.partition("?")[0] if SECRET.search(url) else url

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from tomlkit.items import AoT, Array, InlineTable
 
+from envlock import address
 from envlock.index_page import IndexFile
 from envlock.model import Artifact, LockedPackage, LockedVariant
 
@@ -27,7 +28,10 @@ _VERSION: Final = Version("1.0")
 def render(
     locked: LockedVariant, profile: str, files: Files, indexes: Mapping[str, str], *, comments: Sequence[str]
 ) -> str:
-    """Return the text; `indexes` are addresses by name and stand in it without a login, `comments` come first."""
+    """Return the text; `indexes` are addresses by name, without a login, and `comments` come first.
+
+    No address in it has a query that opens what it leads to: the hash says which file is meant.
+    """
     system, _, machine = locked.variant.platform.partition("-")
     made = Pylock(
         lock_version=_VERSION,
@@ -47,7 +51,7 @@ def _package(package: LockedPackage, files: Files, indexes: Mapping[str, str]) -
     return Package(
         name=canonicalize_name(package.name),
         version=Version(package.version),
-        index=indexes[package.artifacts[0].index],
+        index=address.without_secrets(indexes[package.artifacts[0].index]),
         sdist=sdists[0] if sdists else None,
         wheels=wheels or None,
     )
@@ -57,7 +61,7 @@ def _told(artifact: Artifact, listed: IndexFile) -> dict[str, Any]:
     return {
         "name": artifact.file,
         "upload_time": listed.uploaded,
-        "url": listed.url,
+        "url": address.without_secrets(listed.url),
         "size": listed.size if artifact.size is None else artifact.size,
         "hashes": {"sha256": artifact.sha256},
     }

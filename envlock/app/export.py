@@ -12,7 +12,7 @@ from pathlib import Path
 
 from packaging.pylock import is_valid_pylock_path
 
-from envlock import exports, lock, request, store, writing
+from envlock import address, exports, lock, request, store, writing
 from envlock.app import indexes, plan, reading, wheelhouse
 from envlock.app import locked as locks
 from envlock.app.located import Located, locate
@@ -114,7 +114,10 @@ def run(
         world.reporter.warn(warning)
     if kind == "wheelhouse":
         return _wheelhouse(world, job)
-    return _put(world, job, _texts(world, job))
+    texts, told = _texts(world, job)
+    for warning in told:
+        world.reporter.warn(warning)
+    return _put(world, replace(job, warnings=(*job.warnings, *told)), texts)
 
 
 # ---- choosing -----------------------------------------------------------------------------------------------------
@@ -178,16 +181,16 @@ def _chosen(world: World, held: Lock, asked: _Asked) -> tuple[LockedVariant, tup
 # ---- texts --------------------------------------------------------------------------------------------------------
 
 
-def _texts(world: World, job: _Job) -> dict[str, str]:
-    """Return name -> text, the export itself first."""
+def _texts(world: World, job: _Job) -> tuple[dict[str, str], tuple[Caution, ...]]:
+    """Return name -> text, the export itself first, and what is to be said of them."""
     if job.asked.format == "pylock":
         return _pylock(world, job)
     if job.asked.format == "environment.yml":
-        return exports.environment(job.locked, job.profile, job.addresses)
-    return exports.requirements(job.locked, job.profile.name, job.addresses)
+        return exports.environment(job.locked, job.profile, job.addresses), ()
+    return exports.requirements(job.locked, job.profile.name, job.addresses), ()
 
 
-def _pylock(world: World, job: _Job) -> dict[str, str]:
+def _pylock(world: World, job: _Job) -> tuple[dict[str, str], tuple[Caution, ...]]:
     from envlock import pylock  # noqa: PLC0415  what writes TOML is loaded where some is written
 
     if job.asked.output is not None and not is_valid_pylock_path(path := _target(world, job)):
@@ -203,7 +206,15 @@ def _pylock(world: World, job: _Job) -> dict[str, str]:
     comments = exports.pylock_comments(job.locked, profile, file)
     text = pylock.render(job.locked, profile, located.files, located.plain(), comments=comments)
     beside = {exports.BUILD: lock.build_requirements(job.locked, profile)} if job.locked.build else {}
-    return {file: text, **beside}
+    return {file: text, **beside}, tuple(_shortened(located))
+
+
+def _shortened(located: Located) -> Iterator[Caution]:
+    closed = [file.file for file in located.files.values() if address.without_secrets(file.url) != file.url]
+    if closed:
+        which = f"{len(closed)} files, `{closed[0]}` for one," if len(closed) > 1 else f"`{closed[0]}`"
+        message = f"the address of {which} is exported without its query, which holds a secret, and may need a login"
+        yield Caution(code="address-shortened", message=message)
 
 
 def _located(world: World, job: _Job) -> Located:

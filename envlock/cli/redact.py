@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
+from envlock import address
 from envlock.errors import EnvlockError, Problem
+from envlock.model import Exported
 
 __all__ = ["error", "text", "value"]
 
@@ -15,12 +17,13 @@ Shown = TypeVar("Shown")
 
 # The user part is taken out too: some registries take a token in its place. One slash: a URL that was read as a path.
 USERINFO = re.compile(r"(:/{1,2})[^/\s@'\"<>]+@")
-SECRET_FIELD = re.compile(r"(?i)(?<=[?&])((?:\w+_)?token|api_?key|password|signature)=[^&\s'\"<>]+")
+# What was asked for is handed over as it is: an export without what it may not hold, and an address cut is none.
+AS_IT_IS = ((Exported, "text"),)
 
 
 def text(shown: str) -> str:
     """Return the text with `****` for the user info and secret query fields of any URL in it."""
-    return SECRET_FIELD.sub(r"\1=****", USERINFO.sub(r"\1****@", shown))
+    return address.SECRET.sub(r"\1=****", USERINFO.sub(r"\1****@", shown))
 
 
 def value(shown: Shown) -> Shown:
@@ -46,6 +49,7 @@ def _walk(shown: Any) -> Any:
     if isinstance(shown, Mapping):
         return {key: _walk(item) for key, item in shown.items()}
     if dataclasses.is_dataclass(shown) and not isinstance(shown, type):
-        fields = (field.name for field in dataclasses.fields(shown) if field.init)
+        kept = {name for kind, name in AS_IT_IS if isinstance(shown, kind)}
+        fields = (field.name for field in dataclasses.fields(shown) if field.init and field.name not in kept)
         return dataclasses.replace(shown, **{name: _walk(getattr(shown, name)) for name in fields})
     return shown

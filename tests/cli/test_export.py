@@ -397,6 +397,21 @@ def test_a_pylock_names_every_file_with_its_address_of_today(
     assert (wheel.hashes, wheel.upload_time) == ({"sha256": hashlib.sha256(raw).hexdigest()}, UPLOADED)
 
 
+def test_a_pylock_of_an_index_that_signs_its_links_holds_no_signature(project: Shell, index: Index) -> None:
+    index.signed = "?X-Amz-Signature=s3cret&token=s3cret"
+    ran = project("export", "plain", "--format", "pylock")
+    assert (ran.code, "s3cret" in ran.stdout + ran.stderr) == (0, False)
+    assert "the address of 2 files, `alpha-1.0-py3-none-any.whl` for one, is exported without its query" in ran.stderr
+    (alpha, _) = read_back(ran.stdout).packages
+    assert alpha.wheels is not None
+    assert alpha.wheels[0].url == f"{index.root}/files/alpha-1.0-py3-none-any.whl"
+    result = project("export", "plain", "--format", "pylock", "-o", "pylock.toml", "--json").document["result"]
+    assert [warning["code"] for warning in result["warnings"]] == ["address-shortened"]
+    assert content(project, "pylock.toml").splitlines()[2:] == ran.stdout.splitlines()[2:]
+    result = project("export", "plain", "--format", "pylock", "--json").document["result"]
+    assert result["text"] == ran.stdout
+
+
 @pytest.mark.parametrize(("name", "installed"), [("plain", "alpha==1.0\nomega==1.0\n"), ("torchy", None)])
 def test_uv_syncs_a_pylock(project: Shell, name: str, installed: str | None) -> None:
     result = project("export", name, "--format", "pylock", "-o", "out/", "--json").document["result"]

@@ -29,6 +29,20 @@ LIVE = Terminal(colour=True, live=True, unicode=True, width=40)
         ("two https://a:b@x.example and http://c@y.example", "two https://****@x.example and http://****@y.example"),
         ("https://x.example/?token=abc&page=2", "https://x.example/?token=****&page=2"),
         ("https://x.example/?a=1&access_token=abc", "https://x.example/?a=1&access_token=****"),
+        (
+            "https://x.example/a.whl?X-Amz-Credential=AK%2Fs3&X-Amz-Date=1&X-Amz-Signature=abc",
+            "https://x.example/a.whl?X-Amz-Credential=****&X-Amz-Date=1&X-Amz-Signature=****",
+        ),
+        ("https://x.example/?X-Goog-Signature=a&sig=b&se=1", "https://x.example/?X-Goog-Signature=****&sig=****&se=1"),
+        (
+            "https://x.example/?Expires=1&Signature=a&Key-Pair-Id=b",
+            "https://x.example/?Expires=1&Signature=****&Key-Pair-Id=****",
+        ),
+        (
+            "https://x.example/?AWSAccessKeyId=a&api-key=b&accessToken=c",
+            "https://x.example/?AWSAccessKeyId=****&api-key=****&accessToken=****",
+        ),
+        ("https://x.example/?design=a&tokens=2&page=sig", "https://x.example/?design=a&tokens=2&page=sig"),
         ("/home/https:/joe:s3cret@index.example/simple", "/home/https:/****@index.example/simple"),
         ("mail joe@index.example", "mail joe@index.example"),
         ("https://x.example/a@b", "https://x.example/a@b"),

@@ -71,6 +71,7 @@ class Index:
         self.hashes = True  # some indexes give none
         self.login: str | None = None  # `user:password` that every request has to bring
         self.metadata = True  # so it is with METADATA beside the files
+        self.signed = ""  # what follows the address of each file: some sign it
         self.json = True  # some know HTML only
         self.instead: dict[str, tuple[str, bytes]] = {}  # path -> type and body of another answer
         self.cache_control = "max-age=600"  # of the pages; files never change
@@ -237,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             metadata = _metadata(path, path.stat().st_mtime_ns) if self.server.index.metadata else None
             row: dict[str, object] = {
                 "filename": path.name,
-                "url": f"{self.server.index.root}/files/{path.name}",
+                "url": f"{self.server.index.root}/files/{path.name}{self.server.index.signed}",
                 "hashes": {"sha256": hashlib.sha256(raw).hexdigest()} if self.server.index.hashes else {},
                 "size": len(raw),
                 "core-metadata": {"sha256": hashlib.sha256(metadata).hexdigest()} if metadata is not None else False,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from packaging.pylock import Pylock
@@ -27,7 +28,7 @@ FILES = {
 INDEXES = {"cpu": "https://t.example/cpu/", "pypi": "https://index.example/simple/"}
 
 
-def render() -> str:
+def render(files: pylock.Files = FILES) -> str:
     packages = tuple(
         LockedPackage(name=name, version=version, artifacts=artifacts, why=())
         for name, version, artifacts in (("gamma", "1.0", (SDIST,)), ("torch", "2.8.0+cpu", (WHEEL, OTHER)))
@@ -35,7 +36,14 @@ def render() -> str:
     variant = Variant(name="cpu", backend="cpu", source="index", python="3.12", platform="linux-x86_64")
     floors = Floors(driver=None, driver_windows=None, glibc=None, sm=())
     locked = LockedVariant(variant=variant, floors=floors, packages=packages)
-    return pylock.render(locked, "small", FILES, INDEXES, comments=["one", "two"])
+    return pylock.render(locked, "small", files, INDEXES, comments=["one", "two"])
+
+
+def test_no_address_holds_what_opens_it() -> None:
+    secret = {key: replace(file, url=f"{file.url}?a=1&X-Amz-Signature=s3cret") for key, file in FILES.items()}
+    plain = {key: replace(file, url=f"{file.url}?a=1") for key, file in FILES.items()}
+    assert render(secret) == render()
+    assert render(plain).count("?a=1") == 3
 
 
 def test_the_text_is_this() -> None:
