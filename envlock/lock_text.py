@@ -184,7 +184,8 @@ def parse(text: str, file: str, *, copied: bool = False) -> Lock:
     top = Scope(values=document, path="", file=file, problems=[])
     lock = _lock(top, None if copied else called)
     sealed = document.get("digest") == _seal(_DIGEST_LINE.sub("", text, count=1))
-    if top.problems and sealed and not _misnamed(lock.profile, called, copied=copied):
+    older = sealed and all(problem.message == "is missing" for problem in top.problems)
+    if top.problems and older and not _misnamed(lock.profile, called, copied=copied):
         message = f"`{file}` was written by an older envlock, in a layout that this one does not read"
         raise Misuse(message, code="lock-older", problems=_placed(top.problems, text), hint=hint)
     _refuse(top, text, hint)
