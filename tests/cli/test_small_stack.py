@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -97,7 +98,7 @@ def test_a_path_is_never_taken_for_an_option(small: Shell, path: str) -> None:
     ran = small("install", "small", f"--path={path}", "--level", "quick", "-q")
     assert (ran.code, ran.stderr) == (0, "")
     assert (small.cwd / path).is_symlink()
-    told = ran.stdout.splitlines()[-1].split(maxsplit=1)[1]
+    (told,) = re.findall(r"^ +source (.+)$", ran.stdout, re.MULTILINE)
     assert subprocess.run(["sh", "-c", f". {told}"], cwd=small.cwd, check=False).returncode == 0
     (module,) = (small.cwd / path).resolve().glob("lib/python3*/site-packages/alpha.py")
     module.unlink()
