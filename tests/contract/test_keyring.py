@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import uv
 
 from envlock import index as indexes
 from envlock import logins
@@ -155,6 +156,6 @@ def test_what_the_real_uv_asks_is_what_is_asked_here(
     environ = keyring.environ(isolated_environ)
     assert indexes.files("torch", private, environ=environ)
     own = list(keyring.asked)
-    argv = ["uv", "--no-config", "pip", "compile", "-", "--default-index", private.url]
+    argv = [uv.find_uv_bin(), "--no-config", "pip", "compile", "-", "--default-index", private.url]
     done = subprocess.run(argv, env=environ, input="torch", capture_output=True, text=True, check=False)
     assert (done.returncode, keyring.asked[len(own) :]) == (0, own)
