@@ -1,13 +1,19 @@
-"""A mirror on the loopback: pages of another index, each fetched once, with the headers that let a client keep them.
+"""A mirror on the loopback: pages and METADATA of another index, each fetched once, as the common index hands them out.
 
+It lets a client keep them as long as that index does, and says that a wheel's METADATA is there by itself (PEP 658).
 What is measured through it is neither the network nor what an index in between takes out of the answers.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import threading
+import time
 import urllib.error
 import urllib.request
+import zipfile
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -18,16 +24,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Mirror"]
 
-KEPT_SECONDS = 600  # what the common index allows
+JSON = "application/vnd.pypi.simple.v1+json"
+# What the common index and its file host allow.
+PAGE_KEPT = "max-age=600, public"
+FILE_KEPT = "max-age=365000000, immutable, public"
+FILES = "/files/"
+METADATA = ".metadata"
 
 
 class Mirror:
-    """Serve the pages of the index at `upstream` until the `with` block ends; files are asked of the upstream."""
+    """Serve the JSON pages of the index at `upstream`, and what they link to, until the `with` block ends.
 
-    def __init__(self, upstream: str) -> None:
+    It waits `latency` seconds before each answer, as if it were that far away.
+    """
+
+    def __init__(self, upstream: str, *, latency: float = 0.0) -> None:
         """Take a free port; nothing is served before the `with` block begins."""
+        self.latency = latency
         self.upstream = upstream.rstrip("/")
-        self.pages: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self.answers: dict[str, bytes] = {}
+        self.links: dict[str, str] = {}
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -48,13 +64,42 @@ class Mirror:
         """The address that a client takes as its index."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def page(self, path: str, accept: str) -> tuple[str, bytes]:
-        """Return the type and the bytes of a page, from the upstream the first time."""
-        if (path, accept) not in self.pages:
-            asked = urllib.request.Request(f"{self.upstream}{path}", headers={"Accept": accept})  # noqa: S310 - an index
-            with urllib.request.urlopen(asked) as answer:  # noqa: S310 - the same
-                self.pages[path, accept] = answer.headers["Content-Type"], answer.read()
-        return self.pages[path, accept]
+    def answer(self, path: str) -> bytes:
+        """Return a page or a file, from the upstream the first time."""
+        if path not in self.answers:
+            self.answers[path] = self._file(path) if path.startswith(FILES) else self._page(path)
+        return self.answers[path]
+
+    def _file(self, path: str) -> bytes:
+        wheel = path.removesuffix(METADATA)
+        if wheel == path:
+            return _fetched(self.links[path])
+        try:
+            return _fetched(self.links[wheel] + METADATA)
+        except urllib.error.HTTPError:
+            return _metadata(_fetched(self.links[wheel]))
+
+    def _page(self, path: str) -> bytes:
+        page = json.loads(_fetched(f"{self.upstream}{path}", accept=JSON))
+        for file in page["files"]:
+            place = f"{FILES}{file['filename']}"
+            self.links[place] = file["url"]
+            file["url"] = f"{self.url}{place}"
+            file["core-metadata"] = file["filename"].endswith(".whl")
+        return json.dumps(page).encode()
+
+
+def _fetched(url: str, accept: str = "*/*") -> bytes:
+    asked = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - an index
+    with urllib.request.urlopen(asked) as answer:  # noqa: S310 - the same
+        body: bytes = answer.read()
+    return body
+
+
+def _metadata(wheel: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+        name = min((name for name in archive.namelist() if name.endswith(".dist-info/METADATA")), key=len)
+        return archive.read(name)
 
 
 class _Server(ThreadingHTTPServer):
@@ -72,17 +117,23 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
         """Write no log."""
 
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # a client that has learned enough hangs up
+            super().handle()
+
     def do_GET(self) -> None:
         try:
-            kind, body = self.server.mirror.page(self.path, self.headers.get("Accept", "*/*"))
-        except urllib.error.HTTPError as error:
-            self.send_response(error.code)
+            body = self.server.mirror.answer(self.path)
+            time.sleep(self.server.mirror.latency)
+        except (KeyError, urllib.error.HTTPError):
+            self.send_response(HTTPStatus.NOT_FOUND)
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        file = self.path.startswith(FILES)
         self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", "application/octet-stream" if file else JSON)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", f"max-age={KEPT_SECONDS}")
+        self.send_header("Cache-Control", FILE_KEPT if file else PAGE_KEPT)
         self.end_headers()
         self.wfile.write(body)

@@ -16,6 +16,7 @@ from envlock import facts, lock, request, store, writing
 from envlock.app import crossing, indexes, judging, reading, resolving
 from envlock.app.resolving import Task
 from envlock.app.world import World
+from envlock.conflicts import Rules
 from envlock.engines.resolver import Resolver
 from envlock.engines.resolvers import RESOLVERS
 from envlock.errors import Misuse, Problem, Refused
@@ -59,6 +60,7 @@ def run(
     job = _Job(
         profile=wanted,
         facts=known,
+        rules=judging.rules(known),
         resolver=RESOLVERS[world.config.resolver],
         target=store.lock_target(wanted.name, world.cwd),
         mode=mode,
@@ -74,12 +76,12 @@ def run(
     return replace(answer, seconds=world.clock() - begun)
 
 
-def inputs(world: World, wanted: Profile, known: Facts, variants: Sequence[LockedVariant]) -> Inputs:
+def inputs(world: World, wanted: Profile, known: Facts, variants: Sequence[LockedVariant], *, ruled: Rules) -> Inputs:
     """Return what a lock of these variants made now would be made from; starts the resolver to learn its version."""
     return Inputs(
         profile=wanted.digest,
         facts=facts.used_digest(wanted, known),
-        rules=judging.digest(wanted, variants, judging.rules(known)),
+        rules=judging.digest(wanted, variants, ruled),
         engine=RESOLVERS[world.config.resolver].series(resolving.bench(world, Path(sys.executable), {})),
     )
 
@@ -90,6 +92,7 @@ class _Job:
 
     profile: Profile
     facts: Facts
+    rules: Rules
     resolver: Resolver
     target: Path
     mode: Mode
@@ -127,7 +130,7 @@ def _held(world: World, job: _Job) -> tuple[Path, Lock]:
 def _check(world: World, job: _Job) -> Locked:
     """Return the answer for a lock that is current; raise `lock-missing` or `lock-stale`."""
     found, held = _held(world, job)
-    moved = lock.moved(held, inputs(world, job.profile, job.facts, held.variants))
+    moved = lock.moved(held, inputs(world, job.profile, job.facts, held.variants, ruled=job.rules))
     beside = [path for path, content in _files(found, held, job.canonical).items() if store.content(path) != content]
     if moved or beside:
         what = f"{', '.join(moved)} moved" if moved else "what stands beside it is not what it says"
@@ -187,12 +190,13 @@ def _cross_check(world: World, job: _Job) -> Locked:
 
 def _make(world: World, job: _Job) -> Locked:
     """Resolve, judge, compare with what stands there, and write it if the mode says so."""
-    ruled = judging.rules(job.facts)
-    judging.require_known(job.allow, ruled)
+    judging.require_known(job.allow, job.rules)
     old = _old(world, job)
     made = resolving.resolve(world, _task(world, job, old))
-    waived = judging.judge(world, job.profile, made.variants, ruled, waived=old.allowed if old else {}, allow=job.allow)
-    now = inputs(world, job.profile, job.facts, made.variants)
+    waived = judging.judge(
+        world, job.profile, made.variants, job.rules, waived=old.allowed if old else {}, allow=job.allow
+    )
+    now = inputs(world, job.profile, job.facts, made.variants, ruled=job.rules)
     new = Lock(profile=job.profile.name, inputs=now, variants=made.variants, allowed=waived)
     _warn_unknown(world, old, new, job.free)
     answer = _answer(world, job, new, changed=_put(job, old, new))

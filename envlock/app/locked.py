@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from envlock import env, lock, store
+from envlock.app import judging, reading
 from envlock.app import lock as locking
-from envlock.app import reading
 from envlock.app.world import World
 from envlock.errors import EnvlockError, Problem, Refused
 from envlock.facts import Facts
@@ -25,7 +25,7 @@ def stale(world: World, wanted: Profile, known: Facts, held: Lock, *, frozen: bo
 
     `done` says what was done with it then. Raise `Refused` (`lock-stale`) with the inputs that moved.
     """
-    moved = lock.moved(held, locking.inputs(world, wanted, known, held.variants))
+    moved = lock.moved(held, locking.inputs(world, wanted, known, held.variants, ruled=judging.rules(known)))
     if not moved:
         return ()
     message = f"the lock of `{wanted.name}` is out of date: {', '.join(moved)} moved"

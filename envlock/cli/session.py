@@ -12,7 +12,7 @@ from typing import TextIO, cast
 
 from envlock import config, proc, store
 from envlock.app.world import World
-from envlock.cli import outcome, redact, registry, terminal
+from envlock.cli import ahead, outcome, redact, registry, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.progress import Progress
 from envlock.cli.terminal import Colour
@@ -42,7 +42,7 @@ def perform(asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: P
     reporter = Progress(stderr, terminal=look, verbosity=peek.verbosity, silent=peek.json)
     with reporter:
         world = World(
-            run=proc.run,
+            run=ahead.importing("envlock.wire" if peek.json else "envlock.report", proc.run),
             environ=environ,
             cwd=cwd,
             now=lambda: datetime.now(timezone.utc),
