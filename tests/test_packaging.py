@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from envlock import __version__
+from envlock.engines import uv_binary
 
 ROOT = Path(__file__).parents[1]
 HOST = {
@@ -88,12 +89,13 @@ def test_the_wheel_carries_nothing_else(wheel: Path) -> None:
     assert tops == {"envlock", f"envlock_cuda-{__version__}.dist-info"}
 
 
-def test_the_wheel_names_its_licence_and_never_torch(wheel: Path) -> None:
+def test_the_wheel_names_its_licence_the_uv_it_needs_and_never_torch(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         info = f"envlock_cuda-{__version__}.dist-info"
         metadata = archive.read(f"{info}/METADATA").decode()
         assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert "License-Expression: Apache-2.0" in metadata
+    assert f"Requires-Dist: uv>={uv_binary.OLDEST}" in metadata.splitlines()
     assert not [line for line in metadata.splitlines() if line.startswith("Requires-Dist: torch")]
 
 

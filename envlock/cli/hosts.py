@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from envlock import config
 from envlock.cli.arguments import Parser, choice
 
-__all__ = ["POLICIES", "choosing", "machine"]
+__all__ = ["choosing", "machine"]
 
-POLICIES = ("minor-version", "strict")
 SECTION = "a machine that is not this one"
 
 
@@ -34,12 +34,13 @@ def machine(parser: Parser) -> None:
 
 def choosing(parser: Parser) -> None:
     """Declare `--backend`, `--driver-policy` and `--python`."""
+    policies = config.CHOICES["driver-policy"]
     parser.option("--backend", text="take this backend or none: cpu, cu118, cu121, ...", metavar="NAME")
     parser.option(
         "--driver-policy",
         text="`strict` refuses a driver older than the CUDA release's own",
         env="ENVLOCK_DRIVER_POLICY",
-        type=choice(*POLICIES),
-        metavar="|".join(POLICIES),
+        type=choice(*policies),
+        metavar="|".join(policies),
     )
     parser.option("--python", text="the Python to take: 3.10, 3.11, ...", metavar="VERSION")

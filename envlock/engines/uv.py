@@ -31,9 +31,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["OLDEST", "resolve", "series"]
+__all__ = ["resolve", "series"]
 
-OLDEST: Final = Version("0.13.5")  # the first with the PEP 751 output and the messages that are read here
 
 _LIMIT_SECONDS: Final = 900.0  # of one run; uv's own limit is 30 s without a byte
 _PYLOCK: Final = "pylock.toml"
@@ -44,7 +43,6 @@ _CONFLICT: Final = "No solution found when resolving"
 _REFUSED_ADDRESS: Final = re.compile(r"40[13] (?:Unauthorized|Forbidden)")
 _NOT_CACHED: Final = re.compile(r"network was disabled|not found in the cache")
 _AGAIN: Final = "envlock lock PROFILE"
-_UPGRADE: Final = f"python3 -m pip install 'uv>={OLDEST}'"
 
 
 def series(bench: Workbench) -> str:
@@ -52,10 +50,12 @@ def series(bench: Workbench) -> str:
     done = _run(bench, ("--version",))
     found = re.match(r"uv (?P<version>\d[0-9A-Za-z.]*)", done.stdout)
     if done.code != 0 or found is None:
-        raise WorldFailed(f"uv does not start: {done.stderr.strip()}", code="engine-missing", hint=_UPGRADE)
+        raise WorldFailed(f"uv does not start: {done.stderr.strip()}", code="engine-missing", hint=uv_binary.UPGRADE)
     version = Version(found["version"])
-    if version < OLDEST:
-        raise WorldFailed(f"uv {version} is too old: {OLDEST} is needed", code="engine-missing", hint=_UPGRADE)
+    if version < Version(uv_binary.OLDEST):
+        raise WorldFailed(
+            f"uv {version} is too old: {uv_binary.OLDEST} is needed", code="engine-missing", hint=uv_binary.UPGRADE
+        )
     return f"uv-{version.major}"
 
 

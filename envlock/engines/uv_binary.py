@@ -17,7 +17,12 @@ from envlock import logins
 from envlock.errors import WorldFailed
 from envlock.request import DEFAULT_INDEX
 
-__all__ = ["KEPT", "binary", "command", "environment", "is_ambient", "without_login"]
+__all__ = ["KEPT", "OLDEST", "UPGRADE", "binary", "command", "environment", "is_ambient", "without_login"]
+
+OLDEST: Final = "0.13.5"
+"""The first uv with the PEP 751 output and the messages that are read here."""
+
+UPGRADE: Final = f"python3 -m pip install 'uv>={OLDEST}'"
 
 # Of uv's own variables those that say where its caches and interpreters live and how it reaches the network; every
 # other one would change what is resolved or installed. Proxies, certificates, netrc and the like are not uv's own
@@ -62,7 +67,7 @@ def binary(environ: Mapping[str, str]) -> Path:
         raise WorldFailed(
             "uv is neither installed beside envlock nor on PATH",
             code="engine-missing",
-            hint="python3 -m pip install 'uv>=0.13.5'",
+            hint=UPGRADE,
         ) from error
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from envlock.engines.uv_binary import UPGRADE
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
 from envlock.proc import Completed
 
@@ -120,8 +121,7 @@ def explain(
     said = done.stderr.strip() or done.stdout.strip()
     problems = tuple(Problem(message=line.rstrip()) for line in said.splitlines()[-_TAIL:] if line.strip())
     if done.code == _NOT_STARTED:
-        hint = "python3 -m pip install 'uv>=0.13.5'"
-        return WorldFailed(f"uv cannot be started: {said}", code="engine-missing", hint=hint)
+        return WorldFailed(f"uv cannot be started: {said}", code="engine-missing", hint=UPGRADE)
     for meaning in _MEANINGS:
         found = meaning.pattern.search(said)
         if found and (offline or not meaning.offline):
