@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from envlock.adopted import Adopted
 from envlock.errors import EnvlockError
@@ -24,6 +24,9 @@ Device: TypeAlias = Literal["cuda", "cpu"]
 Format: TypeAlias = Literal["requirements", "pylock", "environment.yml", "wheelhouse"]
 Need: TypeAlias = Literal["driver", "driver-windows", "glibc", "python", "platform", "gpu-gained", "gpu-lost"]
 Verdict: TypeAlias = Literal["verified-on-gpu", "verified-on-cpu", "intact", "failed", "could-not-run"]
+
+DEFAULT_INDEX: Final = "pypi"
+"""What the index is called that is asked where no other is named."""
 
 # ---- the machine ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from envlock.model import BackendSpec, Profile, Source, Variant
+from envlock.model import DEFAULT_INDEX, BackendSpec, Profile, Source, Variant
 
 __all__ = [
     "DEFAULT_INDEX",
@@ -31,9 +31,6 @@ __all__ = [
 
 GLIBC: Final = (2, 28)
 """The newest glibc whose wheels are locked: manylinux_2_28 is what today's wheels are built for."""
-
-DEFAULT_INDEX: Final = "pypi"
-"""What the index is called that is asked where no other is named."""
 
 ROOT: Final = "profile"
 """Stands in `why` for the profile itself."""

@@ -76,6 +76,7 @@ def isolated_environ(tmp_path: Path) -> dict[str, str]:
     return environ | {
         "HOME": str(home),
         "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
+        "UV_NO_CONFIG": "1",
         "UV_PYTHON_DOWNLOADS": "never",
         "PIP_CONFIG_FILE": os.devnull,
         "XDG_CACHE_HOME": str(home / ".cache"),

@@ -24,6 +24,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
         "pure",
         (
             "envlock.address",
+            "envlock.ambient_text",
             "envlock.facts",
             "envlock.profile",
             "envlock.profile_keys",
@@ -62,6 +63,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
         "edges",
         (
             "envlock.limits",
+            "envlock.ambient",
             "envlock.proc",
             "envlock.logins",
             "envlock.net",

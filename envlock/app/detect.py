@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envlock import host, sense, store
-from envlock.app import reading
+from envlock.app import indexes, reading
 from envlock.app.world import World
 from envlock.facts import Facts
 from envlock.model import Detected, HostFacts
@@ -14,9 +14,11 @@ from envlock.model import Detected, HostFacts
 __all__ = ["hosts", "run"]
 
 
-def run(world: World) -> Detected:
-    """Read this machine, and list the settings in force."""
-    return Detected(host=_sensed(world, reading.facts().gpu_capabilities), settings=world.config.settings())
+def run(world: World, *, every_index: bool = False) -> Detected:
+    """Read this machine, and list the settings in force: of `every_index`, or of those that are set."""
+    known = reading.facts()
+    settings = indexes.settings(world, known) if every_index else world.config.settings()
+    return Detected(host=_sensed(world, known.gpu_capabilities), settings=settings)
 
 
 def hosts(

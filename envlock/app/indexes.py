@@ -7,19 +7,33 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
 
 from packaging.version import Version
 
 from envlock import index
 from envlock.app.world import World
-from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
+from envlock.engines import uv_index
+from envlock.errors import EnvlockError, Misuse, Problem, Refused, WorldFailed
 from envlock.facts import Facts
 from envlock.index import Index
 from envlock.index_page import IndexFile, release
-from envlock.model import Artifact, LockedPackage, LockedVariant
+from envlock.model import Artifact, LockedPackage, LockedVariant, Setting
 from envlock.request import DEFAULT_INDEX
 
-__all__ = ["Pages", "addresses", "answers", "canonical", "evident", "pages", "require_described", "unhashed"]
+__all__ = [
+    "Pages",
+    "addresses",
+    "answers",
+    "canonical",
+    "evident",
+    "names",
+    "pages",
+    "readable",
+    "require_described",
+    "settings",
+    "unhashed",
+]
 
 Pages: TypeAlias = Mapping[tuple[str, str], Sequence[IndexFile]]
 """What an index lists of a package, by both names."""
@@ -36,9 +50,48 @@ def canonical(known: Facts) -> dict[str, str]:
 def addresses(world: World, known: Facts) -> dict[str, str]:
     """Return name -> address of each index as the settings have it, with a login if it needs one.
 
-    The default index is missing where nobody sets it: the engines know their own.
+    The default index is missing where nobody sets it: the engines know their own. Raise `Misuse` (`config-invalid`)
+    where settings of uv's or pip's that would say it are wrong.
     """
+    for one in world.config.unused:
+        world.reporter.log(f"{one.name}, set by {one.origin}: {one.value}")
     return canonical(known) | dict(world.config.indexes)
+
+
+def readable(world: World, known: Facts) -> dict[str, str]:
+    """Return the addresses of indexes whose pages are to be read; `Misuse` (`config-invalid`) where one has none."""
+    where = addresses(world, known)
+    if urlsplit(where.get(DEFAULT_INDEX, "")).scheme == "file":
+        name = f"index.{DEFAULT_INDEX}"
+        value, origin = world.config.entries[name]
+        problem = Problem(message=f"is {value}", file=origin, key=name, expected="an http or https URL")
+        message = "the default index is a folder, which only `install` takes files from: it has no pages to read"
+        raise Misuse(message, code="config-invalid", problems=(problem,), hint="envlock detect -v")
+    return where
+
+
+def names(known: Facts) -> frozenset[str]:
+    """Return what an index can be called: the default one, and those of the backends that are known."""
+    return frozenset({DEFAULT_INDEX, *canonical(known)})
+
+
+def settings(world: World, known: Facts) -> tuple[Setting, ...]:
+    """Return the settings in force, with the address of every index, by whoever knows it."""
+    found = world.config.settings()
+    said = {one.name for one in found}
+    rows = (Setting(name=f"index.{name}", value=url, origin="default") for name, url in canonical(known).items())
+    others = [one for one in rows if one.name not in said]
+    if f"index.{DEFAULT_INDEX}" not in said:
+        others.append(_default(world))
+    return tuple(sorted((*found, *others), key=lambda one: one.name))
+
+
+def _default(world: World) -> Setting:
+    name = f"index.{DEFAULT_INDEX}"
+    try:
+        return Setting(name=name, value=uv_index.default(world.run, world.environ), origin="default")
+    except WorldFailed as error:
+        return Setting(name=name, value=None, origin=f"default, which uv does not tell: {error.message}")
 
 
 def pages(
@@ -167,7 +220,7 @@ def answers(world: World, name: str, package: str, where: Mapping[str, str]) -> 
 def _index(name: str, where: Mapping[str, str]) -> Index:
     if name not in where:
         raise Refused(
-            f"where the index `{name}` is, is not known: {_variable(name)} says it",
+            f"the index `{name}` is none that this envlock knows",
             code="index-unknown",
             hint="envlock detect -v",
         )

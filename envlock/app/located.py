@@ -36,7 +36,7 @@ def locate(world: World, locked: LockedVariant, known: Facts) -> Located:
     Raise `WorldFailed` (`not-cached`) offline, `Refused` (`index-changed`) with both hashes where a page says another,
     and what reading a page raises.
     """
-    where = indexes.addresses(world, known)
+    where = indexes.readable(world, known)
     if DEFAULT_INDEX not in where:
         where[DEFAULT_INDEX] = uv_index.default(world.run, world.environ)
     wanted = {

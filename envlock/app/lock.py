@@ -233,7 +233,7 @@ def _task(world: World, job: _Job, old: Lock | None) -> Task:
         variants=wanted,
         held={one.variant.name: one for one in old.variants} if old and not job.upgrade else {},
         free=job.free,
-        addresses=indexes.addresses(world, job.facts),
+        addresses=indexes.readable(world, job.facts),
         download=job.download,
     )
 

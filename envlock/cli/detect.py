@@ -21,5 +21,4 @@ def options(parser: Parser) -> None:
 
 def run(arguments: Namespace, world: World) -> Detected:
     """Read this machine."""
-    del arguments
-    return detect.run(world)
+    return detect.run(world, every_index=arguments.verbose > arguments.quiet and not arguments.json)

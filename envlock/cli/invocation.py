@@ -143,7 +143,12 @@ def _globals(parser: Parser) -> Parser:
         default=None,
         section=where,
     )
-    parser.option("--no-config", text="read no [tool.envlock]", action="store_true", section=where)
+    parser.option(
+        "--no-config",
+        text="read no settings from files: [tool.envlock], uv's, pip's",
+        action="store_true",
+        section=where,
+    )
     parser.option(
         "-V", "--version", text="print the version; with -v the engines' too", action="store_true", section=where
     )

@@ -10,7 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TextIO, cast
 
-from envlock import config, proc, store
+from envlock import ambient, config, proc, store
+from envlock.app import indexes, reading
 from envlock.app.world import World
 from envlock.cli import ahead, outcome, redact, registry, terminal
 from envlock.cli.invocation import Invocation, Peek
@@ -60,4 +61,11 @@ def _config(arguments: Namespace, *, environ: Mapping[str, str], cwd: Path) -> c
         name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None
     }
     table, file = ({}, None) if arguments.no_config else store.config_table(cwd)
-    return config.resolve(flags=flags, environ=environ, table=table, table_file=file)
+    return config.resolve(
+        flags=flags,
+        environ=environ,
+        table=table,
+        table_file=file,
+        ambient=ambient.read(environ, cwd, with_files=not arguments.no_config),
+        names=indexes.names(reading.facts()) if config.names_index(environ, table) else None,
+    )

@@ -30,6 +30,7 @@ ASCII = str.maketrans({"✓": "ok", "✗": "NO", "→": "->", "≥": ">=", "…"
 UNITS = ("B", "kB", "MB", "GB", "TB")
 ROUNDS_UP = 999.5  # what would be printed as 1000 belongs to the next unit
 MINUTE = 60
+WIDE = 1 << 12  # columns: no address or path is as long
 
 
 class Canvas:
@@ -67,14 +68,22 @@ class Canvas:
         """Draw an empty line."""
         self._console.print()
 
-    def table(self, rows: Sequence[Sequence[Cell]], *, header: Sequence[str] = (), indent: int = 2) -> None:
-        """Draw columns without rules: they read the same in every encoding, and copy as text."""
+    def table(
+        self, rows: Sequence[Sequence[Cell]], *, header: Sequence[str] = (), indent: int = 2, whole: bool = False
+    ) -> None:
+        """Draw columns without rules: they read the same in every encoding, and copy as text.
+
+        `whole` rows stay on one line each, however wide: they hold addresses.
+        """
         table = Table(box=None, show_header=bool(header), pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for title in header or [""] * max(map(len, rows), default=0):
             table.add_column(self._plain(title), overflow="fold")
         for row in rows:
             table.add_row(*map(self._assemble, row))
+        width = self._console.width
+        self._console.width = WIDE if whole else width
         self._console.print(Padding(table, (0, 0, 0, indent)))
+        self._console.width = width
 
     def text(self) -> str:
         """Return all that was drawn, without blanks at the ends of lines."""

@@ -15,7 +15,7 @@ def draw(canvas: Canvas, answer: Detected, *, verbose: bool) -> None:
     if verbose and answer.settings:
         canvas.gap()
         settings = [_row(one.name, one.value or "not set", one.origin) for one in answer.settings]
-        canvas.table(settings, header=("setting", "", "set by"), indent=0)
+        canvas.table(settings, header=("setting", "", "set by"), indent=0, whole=True)
 
 
 def _row(name: str, value: str, source: str) -> tuple[Cell, ...]:

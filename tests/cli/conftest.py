@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.contract.conftest import place
+
+__all__ = ["Ran", "Shell", "place", "shell"]
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,7 +70,7 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path, isolated_environ: dict[str, str]) -> Shell:
     cwd = tmp_path / "project"
-    cwd.mkdir()
+    cwd.mkdir(exist_ok=True)
     paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
     kept = {"PYTHONPATH": os.pathsep.join(path for path in paths if path), "LC_ALL": "C.UTF-8"}
     return Shell(cwd=cwd, environ={**isolated_environ, **kept})

@@ -1,19 +1,25 @@
-"""Settings: flag over variable over table over default, each with its origin; every wrong one is named."""
+"""Settings: flag over variable over table over other tools over default, each with its origin; wrong ones are named."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 from typing import Any
 
 import pytest
 
 from envlock import config
-from envlock.config import Config, Section
-from envlock.errors import Misuse
+from envlock.config import Ambient, Config, Given, Section
+from envlock.errors import Misuse, Problem
+from envlock.model import Setting
 
 FILE = "/home/me/pyproject.toml"
 URL = "https://index.example/simple"
+KNOWN = ("cpu", "cu118", "cu121", "cu124", "pypi")
+
+
+def set_by_uv(url: str, **more: Any) -> Ambient:
+    return Ambient(index=Given(name="index.pypi", value=url, origin="uv.toml:2", key="index-url", **more))
 
 
 def resolve(
@@ -22,8 +28,17 @@ def resolve(
     environ: Mapping[str, str] | None = None,
     table: Mapping[str, Any] | None = None,
     file: str | None = FILE,
+    ambient: Ambient | None = None,
+    names: Collection[str] | None = None,
 ) -> Config:
-    return config.resolve(flags=flags or {}, environ=environ or {}, table=table or {}, table_file=file)
+    return config.resolve(
+        flags=flags or {},
+        environ=environ or {},
+        table=table or {},
+        table_file=file,
+        ambient=ambient or Ambient(),
+        names=names,
+    )
 
 
 def mistakes(**layers: Any) -> list[str]:
@@ -137,17 +152,119 @@ def test_other_variables_and_other_flags_are_not_ours() -> None:
     [
         ({}, {"pypi": URL}, URL, FILE),
         ({"ENVLOCK_INDEX_PYPI": f"{URL}/env"}, {"pypi": URL}, f"{URL}/env", "ENVLOCK_INDEX_PYPI"),
-        ({"UV_DEFAULT_INDEX": f"{URL}/uv"}, {"pypi": URL}, URL, FILE),
-        ({"UV_DEFAULT_INDEX": f"{URL}/uv", "PIP_INDEX_URL": f"{URL}/pip"}, {}, f"{URL}/uv", "UV_DEFAULT_INDEX"),
-        ({"UV_DEFAULT_INDEX": f"company={URL}"}, {}, URL, "UV_DEFAULT_INDEX"),
-        ({"UV_DEFAULT_INDEX": "", "UV_INDEX_URL": f"{URL}/old"}, {}, f"{URL}/old", "UV_INDEX_URL"),
-        ({"PIP_INDEX_URL": "file:///srv/simple"}, {}, "file:///srv/simple", "PIP_INDEX_URL"),
+        ({"ENVLOCK_INDEX_PYPI": "file:///srv/simple"}, {}, "file:///srv/simple", "ENVLOCK_INDEX_PYPI"),
+        ({}, {}, f"{URL}/uv", "uv.toml:2"),
     ],
 )
 def test_where_an_index_comes_from(environ: Mapping[str, str], table: Mapping[str, str], url: str, origin: str) -> None:
-    settings = resolve(environ=environ, table={"index": table})
+    settings = resolve(environ=environ, table={"index": table}, ambient=set_by_uv(f"{URL}/uv"))
     assert settings.indexes.get("pypi") == url
     assert settings.entries["index.pypi"] == (url, origin)
+
+
+def test_a_key_of_a_file_is_shown_with_its_line() -> None:
+    table = Section({"offline": True, "index": {"pypi": URL}}, {("offline",): 4, ("index",): 5, ("index", "pypi"): 6})
+    entries = resolve(table=table).entries
+    assert (entries["offline"][1], entries["index.pypi"][1]) == (f"{FILE}:4", f"{FILE}:6")
+
+
+# ---- other tools' settings ------------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_another_tool_is_said_when_an_address_is_needed_and_not_before() -> None:
+    fault = Problem(message="is no option", file="/etc/pip.conf", line=3)
+    settings = resolve(ambient=Ambient(fault=fault))
+    assert settings.offline is False
+    (shown,) = [one for one in settings.settings() if one.name == "index.pypi"]
+    assert (shown.value, shown.origin) == ("cannot be told", "/etc/pip.conf:3: is no option")
+    with pytest.raises(Misuse) as caught:
+        assert settings.indexes
+    assert (caught.value.code, caught.value.hint) == ("config-invalid", "envlock detect -v")
+    assert [str(one) for one in caught.value.problems] == [
+        "/etc/pip.conf:3: is no option",
+        "ENVLOCK_INDEX_PYPI=ADDRESS goes before it; --no-config reads no such file",
+    ]
+
+
+@pytest.mark.parametrize("layer", [{"environ": {"ENVLOCK_INDEX_PYPI": URL}}, {"table": {"index": {"pypi": URL}}}])
+def test_a_fault_of_another_tool_behind_a_better_layer_is_nothing(layer: Mapping[str, Any]) -> None:
+    settings = resolve(ambient=Ambient(fault=Problem(message="is no option")), **layer)
+    assert settings.indexes == {"pypi": URL}
+    assert [one.value for one in settings.settings() if one.name == "index.pypi"] == [URL]
+
+
+@pytest.mark.parametrize("url", ["simple", "ftp://index.example/", "https://index.example/ # not"])
+def test_an_address_of_another_tool_that_is_none_is_a_fault(url: str) -> None:
+    settings = resolve(ambient=set_by_uv(url, file="uv.toml", line=2))
+    assert "index.pypi" not in settings.entries
+    with pytest.raises(Misuse) as caught:
+        assert settings.indexes
+    assert str(caught.value.problems[0]).startswith(f"uv.toml:2: `index-url`: {url!r} does not fit (expected an index")
+
+
+def test_what_is_not_used_of_other_tools_is_listed() -> None:
+    unused = Setting(name="pip find-links", value="not used", origin="/etc/pip.conf:2")
+    settings = resolve(ambient=Ambient(unused=(unused,)))
+    assert unused in settings.settings()
+    assert settings.indexes == {}
+
+
+# ---- the names of indexes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (
+            {"environ": {"ENVLOCK_INDEX_CU21": URL}},
+            "`ENVLOCK_INDEX_CU21`: no such index; did you mean `ENVLOCK_INDEX_CU121`?",
+        ),
+        (
+            {"environ": {"ENVLOCK_INDEX_CU12": URL}},
+            "`ENVLOCK_INDEX_CU12`: no such index; did you mean `ENVLOCK_INDEX_CU121`, `ENVLOCK_INDEX_CU124`?",
+        ),
+        (
+            {"environ": {"ENVLOCK_INDEX_ROCM_6": "x"}},
+            "`ENVLOCK_INDEX_ROCM_6`: no such index (expected one of "
+            + ", ".join(f"ENVLOCK_INDEX_{name.upper()}" for name in KNOWN)
+            + ")",
+        ),
+        (
+            {"table": Section({"index": {"pipy": URL}}, {("index",): 3, ("index", "pipy"): 4})},
+            f"{FILE}:4: `tool.envlock.index.pipy`: no such index; did you mean `pypi`?",
+        ),
+        (
+            {"table": {"index": {"torch": 3}}},
+            f"{FILE}: `tool.envlock.index.torch`: no such index (expected one of cpu, cu118, cu121, cu124, pypi)",
+        ),
+    ],
+)
+def test_an_index_that_nobody_knows_is_refused(layer: Mapping[str, Any], said: str) -> None:
+    assert mistakes(names=KNOWN, **layer) == [said]
+
+
+def test_the_names_of_indexes_that_are_known_are_taken() -> None:
+    settings = resolve(environ={"ENVLOCK_INDEX_CU121": URL}, table={"index": {"pypi": URL}}, names=KNOWN)
+    assert settings.indexes == {"cu121": URL, "pypi": URL}
+
+
+@pytest.mark.parametrize(
+    ("environ", "table", "does"),
+    [
+        ({}, {}, False),
+        ({"ENVLOCK_OFFLINE": "1"}, {"offline": True}, False),
+        ({"ENVLOCK_INDEX_X": ""}, {}, True),
+        ({}, {"index": {}}, True),
+    ],
+)
+def test_whether_an_index_is_named(environ: Mapping[str, str], table: Mapping[str, Any], does: object) -> None:
+    assert config.names_index(environ, table) is does
+
+
+@pytest.mark.parametrize("name", ["cpu", "cu121"])
+def test_a_folder_is_no_index_of_pytorch(name: str) -> None:
+    (said,) = mistakes(environ={f"ENVLOCK_INDEX_{name.upper()}": "file:///srv/whl"}, names=KNOWN)
+    assert said.endswith("(expected an http or https URL: no index but `pypi` can be a folder)")
 
 
 def test_an_index_of_a_name_with_a_dash() -> None:
@@ -221,7 +338,6 @@ def test_a_wrong_setting_in_the_table(table: Mapping[str, Any], says: str) -> No
         ({"ENVLOCK_INDEX_PYPI": "ftp://index.example"}, "`ENVLOCK_INDEX_PYPI`: 'ftp://index.example' does not fit"),
         ({"ENVLOCK_ZZZ": ""}, "`ENVLOCK_ZZZ`: unknown variable (expected one of ENVLOCK_OFFLINE, ENVLOCK_DRIVER_POLI"),
         ({"ENVLOCK_\x1b[31m": ""}, "`'ENVLOCK_\\x1b[31m'`: unknown variable (expected one of ENVLOCK_OFFLINE"),
-        ({"PIP_INDEX_URL": "simple"}, "`PIP_INDEX_URL`: 'simple' does not fit"),
     ],
 )
 def test_a_wrong_variable(environ: Mapping[str, str], says: str) -> None:
