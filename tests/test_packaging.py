@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from uv import find_uv_bin
 
 from envlock import __version__
-from envlock.engines import rattler
+from envlock.engines import conda_lock, rattler
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -115,7 +115,7 @@ def test_what_the_conda_part_needs_is_named_once() -> None:
     extras = _required()
     assert set(extras["conda"]) <= set(extras["test"])
     assert all(one in rattler.INSTALL for one in extras["conda"])
-    assert f"py-rattler>={rattler.OLDEST},<1" in extras["conda"]
+    assert extras["conda"] == [f"conda-lock>={conda_lock.OLDEST}", f"py-rattler>={rattler.OLDEST},<1"]
 
 
 def _required() -> dict[str, list[str]]:
