@@ -31,11 +31,15 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The values of each setting that takes a word."""
 
+TABLES: Final = ("index", "channels")
+"""The settings that are tables of name = URL."""
+
 # The default index of the tools envlock drives, by the names that they read it from themselves.
 INDEX_VARIABLES: Final = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 INDEX_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+CHANNEL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 URL: Final = re.compile(r"(https?|file)://\S+")
 # uv takes an index with a name before it: `company=https://index.example/simple`.
 TOOLS_NAME: Final = re.compile(r"^[A-Za-z0-9._-]+=(?=[a-z]+://)")
@@ -98,6 +102,12 @@ class Config:
         found = ((name, value) for name, (value, _) in self.entries.items() if name.startswith("index."))
         return {name.removeprefix("index."): str(value) for name, value in found}
 
+    @property
+    def channels(self) -> Mapping[str, str]:
+        """The addresses of conda's channels that are set, by name, with credentials where they have some."""
+        found = ((name, value) for name, (value, _) in self.entries.items() if name.startswith("channels."))
+        return {name.removeprefix("channels."): str(value) for name, value in found}
+
     def settings(self) -> tuple[Setting, ...]:
         """Return every setting and its origin, credentials taken out."""
         return tuple(
@@ -149,9 +159,9 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
         if key in DEFAULTS:
             meant = _beside(file, value) if key == "path" else value
             yield _Given(name=key, value=meant, origin=origin, key=spelled, file=file, line=line)
-        elif key != "index":
-            near = difflib.get_close_matches(key, [*DEFAULTS, "index"], n=1)
-            expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, 'index'])}"
+        elif key not in TABLES:
+            near = difflib.get_close_matches(key, [*DEFAULTS, *TABLES], n=1)
+            expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, *TABLES])}"
             problems.append(Problem(message="unknown key", file=file, line=line, key=spelled, expected=expected))
         elif not isinstance(value, dict):
             wanted = "a table of name = URL"
@@ -159,7 +169,7 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
         else:
             for name, url in value.items():
                 yield _Given(
-                    name=f"index.{name}",
+                    name=f"{key}.{name}",
                     value=url,
                     origin=origin,
                     key=_spelled(spelled, name),
@@ -190,13 +200,18 @@ def _from_environ(environ: Mapping[str, str], problems: list[Problem]) -> Iterat
         if name.startswith("index-"):
             index = name.removeprefix("index-")
             yield _Given(name=f"index.{index}", value=text, origin=variable, key=variable)
+        elif name.startswith("channel-"):
+            channel = name.removeprefix("channel-")
+            yield _Given(name=f"channels.{channel}", value=text, origin=variable, key=variable)
         elif name in DEFAULTS:
             value = _boolean(text) if name == "offline" else text
             yield _Given(name=name, value=value, origin=variable, key=variable)
         else:
             near = difflib.get_close_matches(name, DEFAULTS, n=1)
             known = [f"ENVLOCK_{one.upper().replace('-', '_')}" for one in near or DEFAULTS]
-            expected = f"`{known[0]}`?" if near else f"one of {', '.join(known)}, ENVLOCK_INDEX_<NAME>"
+            expected = (
+                f"`{known[0]}`?" if near else f"one of {', '.join(known)}, ENVLOCK_INDEX_<NAME>, ENVLOCK_CHANNEL_<NAME>"
+            )
             spelled = variable if variable.isprintable() else repr(variable)
             problems.append(Problem(message="unknown variable", key=spelled, expected=expected))
 
@@ -224,6 +239,9 @@ def _mistake(name: str, value: object) -> str | None:
     if name.startswith("index."):
         fits = isinstance(value, str) and _is_url(value) and INDEX_NAME.fullmatch(name[6:])
         return None if fits else "an index name of a-z, 0-9 and - with an http, https or file URL"
+    if name.startswith("channels."):
+        fits = isinstance(value, str) and _is_url(value) and CHANNEL_NAME.fullmatch(name[9:])
+        return None if fits else "the name of a channel with an http, https or file URL"
     if name == "offline":
         return None if isinstance(value, bool) else "true or false"
     if name in CHOICES:

@@ -15,14 +15,14 @@ from packaging.version import InvalidVersion, Version
 
 from envlock.conda import Channel, Question, Record, Virtual
 from envlock.engines import rattler_failures
-from envlock.errors import Problem, Refused, WorldFailed
+from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from rattler import Gateway, RepoDataRecord
 
-__all__ = ["INSTALL", "OLDEST", "Answer", "Bench", "mistakes", "require", "solve"]
+__all__ = ["INSTALL", "OLDEST", "Answer", "Bench", "cache", "mistakes", "require", "solve"]
 
 OLDEST: Final = "0.28"
 """The oldest py-rattler whose interface this module knows."""
@@ -36,6 +36,11 @@ _REQUEST_SECONDS: Final = 300  # for all of one file: conda-forge's largest has 
 _RETRIES: Final = 3
 
 Answer: TypeAlias = "tuple[Record, ...] | Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +79,15 @@ def require() -> ModuleType:
     return found
 
 
+def cache(environ: Mapping[str, str]) -> Path:
+    """Return the folder that rattler's programs keep what they read of channels in."""
+    own, shared = environ.get("RATTLER_CACHE_DIR"), environ.get("XDG_CACHE_HOME")
+    if own:
+        return Path(own, "repodata")
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    return Path(shared or home / ".cache", "rattler", "cache", "repodata")
+
+
 def mistakes(specs: Iterable[str]) -> dict[str, str]:
     """Return spec -> what is wrong with it, for those that conda could not read."""
     rattler = require()
@@ -98,13 +112,17 @@ def solve(asked: Sequence[tuple[Question, Sequence[Record]]], bench: Bench) -> l
         ),
     )
 
-    async def every() -> list[Answer]:
-        return list(await asyncio.gather(*(_solved(rattler, gateway, *one, bench) for one in asked)))
+    async def every() -> list[Answer | _Failure]:
+        return await asyncio.gather(*(_attempt(rattler, gateway, *one, bench) for one in asked))
 
-    try:
-        return asyncio.run(every())
-    except rattler.exceptions.GatewayError as error:
-        raise rattler_failures.explain(str(error), bench.cache) from error
+    outcomes = asyncio.run(every())
+    failed = [one.error for one in outcomes if isinstance(one, _Failure)]
+    if not failed:
+        return [one for one in outcomes if not isinstance(one, _Failure)]
+    first = min(failed, key=lambda error: rattler_failures.is_echo(str(error)))
+    if isinstance(first, EnvlockError):
+        raise first
+    raise rattler_failures.explain(str(first), bench.cache) from first
 
 
 def _mistake(rattler: ModuleType, spec: str) -> str | None:
@@ -113,6 +131,16 @@ def _mistake(rattler: ModuleType, spec: str) -> str | None:
     except rattler.exceptions.InvalidMatchSpecError as error:
         return str(error).partition("\n")[0]
     return None
+
+
+async def _attempt(
+    rattler: ModuleType, gateway: Gateway, question: Question, kept: Sequence[Record], bench: Bench
+) -> Answer | _Failure:
+    """Return the answer, or why there is none: what is raised would end the others, who would find the loop gone."""
+    try:
+        return await _solved(rattler, gateway, question, kept, bench)
+    except (rattler.exceptions.GatewayError, EnvlockError) as error:
+        return _Failure(error)
 
 
 async def _solved(

@@ -11,7 +11,7 @@ from typing import Final
 from envlock.conda import Question
 from envlock.errors import EnvlockError, Problem, Refused, WorldFailed
 
-__all__ = ["explain", "nothing", "refusal"]
+__all__ = ["explain", "is_echo", "nothing", "refusal"]
 
 _CONFLICT: Final = "Cannot solve the request because of:"
 _VIRTUAL: Final = re.compile(r"\b__[a-z]+")
@@ -61,6 +61,11 @@ _MEANINGS: Final = (
 )
 # What was cut off on the way was parsed by nobody.
 _CUT: Final = re.compile(r"end of file before message length|error reading a body|connection (?:reset|closed)")
+
+
+def is_echo(said: str) -> bool:
+    """Say whether this only repeats that another question's request for the same file failed."""
+    return said.startswith("a coalesced request failed")
 
 
 def refusal(said: str, asked: Question) -> Refused:

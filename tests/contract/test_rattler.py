@@ -189,6 +189,15 @@ def test_repodata_that_is_none_is_no_conflict(bench: rattler.Bench, channel: Cha
     assert len(solved(question(), bench)) == 39, "what was broken is not kept"
 
 
+def test_of_several_questions_the_one_that_knows_says_why(bench: rattler.Bench, channel: Channel) -> None:
+    channel.instead[JSON] = b"{"
+    asked = [(question(f"python 3.{minor}.*"), ()) for minor in (10, 11, 12)] * 3
+    for number in range(10):
+        with pytest.raises(WorldFailed) as error:
+            rattler.solve(asked, dataclasses.replace(bench, cache=bench.cache / str(number)))
+        assert error.value.code == "channel-invalid"
+
+
 def test_a_broken_record_is_no_conflict(bench: rattler.Bench, channel: Channel) -> None:
     listed = json.loads((RECORDED / JSON).read_text(encoding="utf-8"))
     listed["packages.conda"]["gcc_linux-64-12.4.0-h6b7512a_10.conda"]["version"] = ["12"]
