@@ -191,8 +191,8 @@ def lock_all(bench: Bench) -> list[Row]:
         def theirs() -> None:
             uv("pip", "compile", "in.txt", "--generate-hashes", "-q", "-o", "out.txt", *target, env=env, cwd=place)
 
-        envlock("lock", PROFILE, env=env, cwd=place)
-        mine, one = bench.paired(lambda: envlock("lock", PROFILE, env=env, cwd=place), theirs, emptied)
+        envlock("lock", PROFILE, "--no-conda", env=env, cwd=place)
+        mine, one = bench.paired(lambda: envlock("lock", PROFILE, "--no-conda", env=env, cwd=place), theirs, emptied)
         rows = [Row(name=f"lock all {len(held.variants)}, mirrored", seconds=mine, baseline=one, goal=1.5)]
         current = bench.median(lambda: envlock("lock", PROFILE, "--check", env=env, cwd=place))
         return [*rows, Row(name="lock --check", seconds=current, baseline=None, goal=0.5)]

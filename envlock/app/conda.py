@@ -6,6 +6,7 @@ can lock the wheels anew all the same. One that would answer another question is
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from envlock import conda, lines, lock, store
+from envlock import conda, lines, lock, net, store
 from envlock.app.world import World
 from envlock.conda import Question, Record
 from envlock.engines import conda_lock, rattler
@@ -29,6 +30,8 @@ __all__ = ["Parts", "Task", "Use", "contents", "digests", "fits", "known", "make
 Use: TypeAlias = Literal["auto", "always", "never"]
 """Whether the conda part is solved: where its engines are there, by all means, or not at all."""
 
+_RECORDED: Final = "recorded"
+_OK: Final = 200
 _NAME: Final = re.compile(rb"^- name: (?P<name>\S+)$", re.MULTILINE)
 
 
@@ -96,7 +99,10 @@ def make(world: World, task: Task) -> Parts:
     refused = {name: answer for name, answer in solved.items() if isinstance(answer, Refused)}
     records = {name: answer for name, answer in solved.items() if not isinstance(answer, Refused)}
     by_name = {one.variant.name: one for one in task.variants}
-    made = {name: _content(task.profile, by_name[name], missing[name], some) for name, some in records.items()}
+    evidence = _evidence(world, missing.values()) if records else None
+    made = {
+        name: _content(task.profile, by_name[name], missing[name], some, evidence) for name, some in records.items()
+    }
     parts = _parts(task, wanted, {**kept, **made}, {name: error.message for name, error in refused.items()})
     changes = [change for name in missing for change in _changes(name, old[name], records.get(name, ()))]
     return replace(parts, refused=refused, changes=tuple(changes))
@@ -279,13 +285,31 @@ def _solved(
         raise type(error)(message, code=error.code, problems=error.problems, hint=hint) from error
 
 
-def _content(profile: Profile, locked: LockedVariant, asked: Question, records: Sequence[Record]) -> bytes:
+def _evidence(world: World, asked: Iterable[Question]) -> str | None:
+    """Return where the hashes were read, where another address of a channel serves a record of it, and says so.
+
+    None for a channel itself and for a mirror of one, which says nothing.
+    """
+    names = {channel.name for one in asked for channel in one.channels}
+    for name in sorted(names & world.config.channels.keys()):
+        url = f"{world.config.channels[name].rstrip('/')}/evidence.txt"
+        if not url.startswith("http"):
+            continue
+        with contextlib.suppress(EnvlockError), net.ask(url, environ=world.environ, what=url) as answer:
+            if answer.status == _OK and next(answer.chunks, b"").strip() == _RECORDED.encode():
+                return _RECORDED
+    return None
+
+
+def _content(
+    profile: Profile, locked: LockedVariant, asked: Question, records: Sequence[Record], evidence: str | None
+) -> bytes:
     return conda_lock.content(
         asked,
         records,
         head=lock.conda_head(locked, profile.name),
         source=f"{profile.name}.toml",
-        custom=_custom(profile, locked),
+        custom=_custom(profile, locked) | ({"envlock-evidence": evidence} if evidence else {}),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -122,6 +123,27 @@ def test_each_variant_gets_a_file_and_the_lock_says_which(world: Worlds, project
     changes = {(one.variant, one.package): one.now for one in done.changes}
     assert changes["cpu-py310-pypi", "python (conda)"] == "3.10.20 h267e890_1_cpython"
     assert lock.run(world(), "small", mode="check").conda == BOTH
+
+
+def test_a_mirror_leaves_no_trace_and_a_record_of_the_channel_says_that_it_is_one(
+    world: Worlds, project: Path, tmp_path: Path
+) -> None:
+    lock.run(world(), "small")
+    recorded = there(project)["cpu-py310-pypi"]
+    assert recorded.count(b"\n    envlock-evidence: recorded\n") == 1
+    shutil.copytree(RECORDED, tmp_path / "mirror")
+    (tmp_path / "mirror" / "evidence.txt").unlink()
+    made = []
+    for address in ("{}", "file://{}"):
+        shutil.rmtree(project / "lockfiles")
+        with Channel(tmp_path / "mirror") as mirror:
+            url = mirror.url if address == "{}" else address.format(tmp_path / "mirror")
+            here = world()
+            entries = {**here.config.entries, "channels.conda-forge": (url, "ENVLOCK_CHANNEL_CONDA_FORGE")}
+            lock.run(replace(here, config=replace(here.config, entries=entries)), "small")
+        made.append(there(project)["cpu-py310-pypi"])
+    plain = recorded.replace(b"    envlock-evidence: recorded\n", b"")
+    assert made == [plain, plain]
 
 
 def test_locked_again_nothing_is_asked_and_every_byte_stays(world: Worlds, project: Path, channel: Channel) -> None:
