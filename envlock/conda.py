@@ -138,7 +138,7 @@ def parse(texts: Mapping[str, str]) -> Known:
 def question(profile: Profile, variant: Variant, floors: Floors, facts: Facts, known: Known) -> Question:
     """Return what is asked for the conda part of a variant; two variants may ask the same."""
     subdir, archspec = known.platforms[variant.platform]
-    glibc = floors.glibc or ".".join(map(str, GLIBC))
+    glibc = _glibc(floors.glibc, known)
     given = {"__unix": "0", "__linux": _kernel(glibc, known), "__glibc": glibc, "__cuda": _cuda(floors.driver, facts)}
     virtual = [Virtual(name=name, version=version) for name, version in given.items() if version]
     return Question(
@@ -200,11 +200,14 @@ def _names(spec: str, python: str) -> bool:
     return bool(found and re.match(rf"[\s=~]*{re.escape(python)}(?!\d)", found["rest"]))
 
 
+def _glibc(floor: str | None, known: Known) -> str:
+    """Return the glibc of the machine: wheels may do with an older one than the oldest that conda builds for."""
+    return max(floor or ".".join(map(str, GLIBC)), min(known.kernels, key=Version), key=Version)
+
+
 def _kernel(glibc: str, known: Known) -> str:
-    """Return the oldest kernel that goes with a glibc; with one below all rows, that of the lowest."""
-    rows = sorted(known.kernels, key=Version)
-    fitting = [row for row in rows if Version(row) <= Version(glibc)]
-    return known.kernels[fitting[-1] if fitting else rows[0]]
+    """Return the oldest kernel that goes with a glibc."""
+    return known.kernels[max((row for row in known.kernels if Version(row) <= Version(glibc)), key=Version)]
 
 
 def _cuda(driver: str | None, facts: Facts) -> str | None:

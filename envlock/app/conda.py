@@ -156,8 +156,8 @@ def _questions(profile: Profile, facts: Facts, variants: Sequence[LockedVariant]
     return {one.variant.name: conda.question(profile, one.variant, one.floors, facts, names) for one in variants}
 
 
-def _custom(profile: Profile, locked: LockedVariant) -> dict[str, str]:
-    """Return what a file says of the variant that it belongs to."""
+def _custom(profile: Profile, locked: LockedVariant, asked: Question) -> dict[str, str]:
+    """Return what a file says of the variant that it belongs to, and of machines."""
     rows = {
         "profile": profile.name,
         "variant": locked.variant.name,
@@ -165,13 +165,13 @@ def _custom(profile: Profile, locked: LockedVariant) -> dict[str, str]:
         "python": locked.variant.python,
         "driver": locked.floors.driver,
         "driver-windows": locked.floors.driver_windows,
-        "glibc": locked.floors.glibc,
+        **{one.name.strip("_"): one.version for one in asked.virtual if one.name in {"__glibc", "__cuda"}},
     }
     return {f"envlock-{key}": value for key, value in rows.items() if value is not None}
 
 
 def _digest(profile: Profile, locked: LockedVariant, asked: Question) -> str:
-    text = json.dumps([conda.digest(asked), _custom(profile, locked)], sort_keys=True)
+    text = json.dumps([conda.digest(asked), _custom(profile, locked, asked)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -309,7 +309,7 @@ def _content(
         records,
         head=lock.conda_head(locked, profile.name),
         source=f"{profile.name}.toml",
-        custom=_custom(profile, locked) | ({"envlock-evidence": evidence} if evidence else {}),
+        custom=_custom(profile, locked, asked) | ({"envlock-evidence": evidence} if evidence else {}),
     )
 
 

@@ -59,13 +59,16 @@ def test_cuda_is_the_newest_that_the_oldest_driver_carries(driver: str | None, c
     assert virtual(driver).get("__cuda") == cuda
 
 
-@pytest.mark.parametrize(
-    ("glibc", "linux"), [("2.24", "3.10"), ("2.28", "4.18"), ("2.35", "4.18"), ("2.12", "3.10"), (None, "4.18")]
-)
+@pytest.mark.parametrize(("glibc", "linux"), [("2.24", "3.10"), ("2.28", "4.18"), ("2.35", "4.18"), (None, "4.18")])
 def test_the_kernel_is_the_oldest_that_goes_with_the_glibc(glibc: str | None, linux: str) -> None:
     given = virtual(None, glibc)
     assert (given["__linux"], given["__glibc"]) == (linux, glibc or "2.28")
     assert (given["__unix"], given["__archspec"]) == ("0", "1 x86_64")
+
+
+def test_a_machine_has_at_least_the_glibc_that_packages_are_built_for() -> None:
+    given = virtual(None, "2.12")
+    assert (given["__glibc"], given["__linux"]) == ("2.17", "3.10")
 
 
 def test_a_platform_has_its_own_names() -> None:
