@@ -194,8 +194,8 @@ def lock_all(bench: Bench) -> list[Row]:
         def theirs() -> None:
             uv("pip", "compile", "in.txt", "--generate-hashes", "-q", "-o", "out.txt", *target, env=env, cwd=place)
 
-        envlock("lock", PROFILE, env=env, cwd=place)
-        mine, one = bench.paired(lambda: envlock("lock", PROFILE, env=env, cwd=place), theirs, emptied)
+        envlock("lock", PROFILE, "--no-conda", env=env, cwd=place)
+        mine, one = bench.paired(lambda: envlock("lock", PROFILE, "--no-conda", env=env, cwd=place), theirs, emptied)
         rows = [
             Row(name=f"lock all {len(held.variants)}, {AWAY * 1000:.0f} ms away", seconds=mine, baseline=one, goal=1.5)
         ]

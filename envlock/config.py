@@ -35,9 +35,14 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 """The values of each setting that takes a word."""
 
 INDEX_VARIABLE: Final = "ENVLOCK_INDEX_"
+
+TABLES: Final = ("index", "channels")
+"""The settings that are tables of name = URL."""
+
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 INDEX_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+CHANNEL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 URL: Final = re.compile(r"(https?|file)://\S+")
 BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 USER: Final = re.compile(r"(?<=://)[^/@\s]+@")
@@ -127,6 +132,12 @@ class Config:
             raise Misuse(message, code="config-invalid", problems=problems, hint="envlock detect -v")
         found = ((name, value) for name, (value, _) in self.entries.items() if name.startswith("index."))
         return {name.removeprefix("index."): str(value) for name, value in found}
+
+    @property
+    def channels(self) -> Mapping[str, str]:
+        """The addresses of conda's channels that are set, by name, with credentials where they have some."""
+        found = ((name, value) for name, (value, _) in self.entries.items() if name.startswith("channels."))
+        return {name.removeprefix("channels."): str(value) for name, value in found}
 
     def settings(self) -> tuple[Setting, ...]:
         """Return every setting and its origin, credentials taken out, and what of uv's and pip's is not used."""
@@ -219,9 +230,9 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
         if key in DEFAULTS:
             meant = _beside(file, value) if key == "path" else value
             yield Given(name=key, value=meant, origin=_origin(file, line), key=spelled, file=file, line=line)
-        elif key != "index":
-            near = difflib.get_close_matches(key, [*DEFAULTS, "index"], n=1)
-            expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, 'index'])}"
+        elif key not in TABLES:
+            near = difflib.get_close_matches(key, [*DEFAULTS, *TABLES], n=1)
+            expected = f"`{near[0]}`?" if near else f"one of {', '.join([*DEFAULTS, *TABLES])}"
             problems.append(Problem(message="unknown key", file=file, line=line, key=spelled, expected=expected))
         elif not isinstance(value, dict):
             wanted = "a table of name = URL"
@@ -230,7 +241,7 @@ def _from_table(table: Mapping[str, Any], file: str | None, problems: list[Probl
             for name, url in value.items():
                 line = places.get((key, name))
                 yield Given(
-                    name=f"index.{name}",
+                    name=f"{key}.{name}",
                     value=url,
                     origin=_origin(file, line),
                     key=_spelled(spelled, name),
@@ -258,13 +269,17 @@ def _from_environ(environ: Mapping[str, str], problems: list[Problem]) -> Iterat
         if name.startswith("index-"):
             index = name.removeprefix("index-")
             yield Given(name=f"index.{index}", value=text, origin=variable, key=variable)
+        elif name.startswith("channel-"):
+            channel = name.removeprefix("channel-")
+            yield Given(name=f"channels.{channel}", value=text, origin=variable, key=variable)
         elif name in DEFAULTS:
             value = _boolean(text) if name == "offline" else text
             yield Given(name=name, value=value, origin=variable, key=variable)
         else:
             near = difflib.get_close_matches(name, DEFAULTS, n=1)
             known = [_variable(one) for one in near or DEFAULTS]
-            expected = f"`{known[0]}`?" if near else f"one of {', '.join(known)}, ENVLOCK_INDEX_<NAME>"
+            others = "ENVLOCK_INDEX_<NAME>, ENVLOCK_CHANNEL_<NAME>"
+            expected = f"`{known[0]}`?" if near else f"one of {', '.join(known)}, {others}"
             spelled = variable if variable.isprintable() else repr(variable)
             problems.append(Problem(message="unknown variable", key=spelled, expected=expected))
 
@@ -295,6 +310,9 @@ def _mistake(name: str, value: object) -> str | None:
     """Return what was expected, or None where the value fits."""
     if name.startswith("index."):
         return _mistaken_index(name.removeprefix("index."), value)
+    if name.startswith("channels."):
+        fits = isinstance(value, str) and _is_url(value) and CHANNEL_NAME.fullmatch(name.removeprefix("channels."))
+        return None if fits else "the name of a channel with an http, https or file URL"
     if name == "offline":
         return None if isinstance(value, bool) else "true or false"
     if name in CHOICES:

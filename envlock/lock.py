@@ -19,6 +19,8 @@ from envlock.request import DEFAULT_INDEX, GLIBC
 
 __all__ = [
     "build_requirements",
+    "conda_head",
+    "conda_place",
     "diff",
     "files",
     "find_links",
@@ -263,7 +265,7 @@ def _requirement(package: LockedPackage) -> str:
 
 
 def files(lock: Lock, addresses: Mapping[str, str]) -> dict[str, bytes]:
-    """Return relative path -> content of all that stands in `lockfiles/` for this lock, itself last.
+    """Return relative path -> content of all that lies in `lockfiles/` for this lock but the conda parts, itself last.
 
     `addresses` as `requirements` takes them.
     """
@@ -286,6 +288,22 @@ def _beside(lock: Lock, locked: LockedVariant) -> list[str]:
     return [f"{lock.profile}/{locked.variant.name}/{name}" for name in names]
 
 
+def conda_place(profile: str, variant: str) -> str:
+    """Return the relative path of a variant's `conda-lock.yml`, whether or not there is one."""
+    return f"{profile}/{variant}/conda-lock.yml"
+
+
+def conda_head(locked: LockedVariant, profile: str) -> list[str]:
+    """Return what stands above a variant's `conda-lock.yml`, the first line as `is_rendered` knows it."""
+    variant = locked.variant
+    return [
+        f"{profile}, variant {variant.name} ({variant.platform}), its conda part. {_MARK}",
+        "Python, pip and what else the profile asks of conda; requirements.txt holds the wheels, torch among them.",
+        "  conda-lock:  conda-lock install -p .venv conda-lock.yml",
+        "  micromamba:  micromamba create -p .venv -f conda-lock.yml",
+    ]
+
+
 def is_rendered(content: bytes) -> bool:
-    """Tell whether this is what `files` renders beside a lock, of whatever lock: its first line says so."""
+    """Tell whether this is what stands beside a lock, of whatever lock: its first line says so."""
     return content.partition(b"\n")[0].endswith(f". {_MARK}".encode())

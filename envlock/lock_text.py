@@ -21,7 +21,7 @@ from packaging.version import Version
 from envlock import lines
 from envlock.document import Object, Scope, Shape, quoted, safe
 from envlock.errors import Misuse, Problem
-from envlock.model import Artifact, Floors, Inputs, Lock, LockedPackage, LockedVariant, Variant
+from envlock.model import Artifact, CondaPart, Floors, Inputs, Lock, LockedPackage, LockedVariant, Variant
 
 __all__ = ["SCHEMA", "parse", "render"]
 
@@ -96,8 +96,10 @@ def _variant_block(locked: LockedVariant) -> str:
         "glibc": floors.glibc,
     }
     lines = [f"{key} = {_quoted(value)}" for key, value in rows.items() if value is not None]
+    part = locked.conda
+    conda = f"conda = {{ inputs = {_quoted(part.inputs)}, sha256 = {_quoted(part.sha256)} }}" if part else None
     key = variant.name if _BARE_KEY.fullmatch(variant.name) else _quoted(variant.name)
-    return "\n".join([f"[variant.{key}]", *lines, f"sm = {_list(floors.sm)}"])
+    return "\n".join([f"[variant.{key}]", *lines, f"sm = {_list(floors.sm)}", *([conda] if conda else [])])
 
 
 def _package_blocks(
@@ -254,7 +256,7 @@ def _variant(
     inner = scope.inner(name)
     if inner is None:
         return None
-    inner.know("backend", "source", "python", "platform", "driver", "driver-windows", "glibc", "sm")
+    inner.know("backend", "source", "python", "platform", "driver", "driver-windows", "glibc", "sm", "conda")
     source = inner.word("source", "pypi", "index", "pypi")
     return LockedVariant(
         variant=Variant(
@@ -272,7 +274,16 @@ def _variant(
         ),
         packages=tuple(packages),
         build=tuple(build),
+        conda=_conda(inner),
     )
+
+
+def _conda(scope: Scope) -> CondaPart | None:
+    inner = scope.inner("conda")
+    if inner is None:
+        return None
+    inner.know("inputs", "sha256")
+    return CondaPart(inputs=_need(inner, "inputs", _SHA256), sha256=_need(inner, "sha256", _SHA256))
 
 
 def _packages(scope: Scope, kind: str, names: Sequence[str]) -> Mapping[str, list[LockedPackage]]:

@@ -232,13 +232,25 @@ class Floors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CondaPart:
+    """A `conda-lock.yml`: the sha256 of what it was made from, and of its bytes."""
+
+    inputs: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LockedVariant:
-    """The exact artifacts of one variant; `build` are the build requirements of its sdist-only packages."""
+    """The exact artifacts of one variant; `build` are the build requirements of its sdist-only packages.
+
+    `conda` is None where the conda part is not locked, or none is asked for.
+    """
 
     variant: Variant
     floors: Floors
     packages: tuple[LockedPackage, ...]
     build: tuple[LockedPackage, ...] = ()
+    conda: CondaPart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +348,8 @@ class Locked:
 
     `absent` maps an unlocked variant to the reason, `failure` is the error where that is one. Of a cross-check,
     `engines` are the two that were compared, and `changes` lead from the first one's answer to the other's.
-    `unconfirmed` names the files whose hash `confirm` could not hold against their index, which gives none.
+    `unconfirmed` names the files whose hash `confirm` could not hold against their index, which gives none. `conda`
+    names the variants whose conda part is locked, `conda_absent` maps the others that ask for one to the reason.
     """
 
     profile: str
@@ -349,6 +362,8 @@ class Locked:
     absent: Mapping[str, str]
     engines: tuple[str, ...] = ()
     unconfirmed: tuple[str, ...] = ()
+    conda: tuple[str, ...] = ()
+    conda_absent: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     failure: EnvlockError | None = None
 

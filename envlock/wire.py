@@ -165,6 +165,8 @@ def _locked(lock: Locked) -> dict[str, Any]:
         "absent": dict(lock.absent),
         "engines": list(lock.engines),
         "unconfirmed": list(lock.unconfirmed),
+        "conda": list(lock.conda),
+        "conda_absent": dict(lock.conda_absent),
         "seconds": round(lock.seconds, 3),
     }
 

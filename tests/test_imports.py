@@ -14,7 +14,7 @@ MODULES = [
     for path in sorted((ROOT / "envlock").rglob("*.py"))
 ]
 # What a start-up must not pay for before a verb has been chosen and has an answer.
-HEAVY = ("rich", "packaging", "filelock", "pynvml", "jsonschema", "hypothesis")
+HEAVY = ("rich", "packaging", "filelock", "pynvml", "jsonschema", "hypothesis", "rattler", "conda_lock", "pydantic")
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:

@@ -30,6 +30,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.profile_keys",
             "envlock.host",
             "envlock.choose",
+            "envlock.conda",
             "envlock.request",
             "envlock.lock",
             "envlock.lock_text",

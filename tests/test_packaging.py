@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from uv import find_uv_bin
 
 from envlock import __version__
-from envlock.engines import uv_binary
+from envlock.engines import conda_lock, rattler, uv_binary
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 HOST = {
@@ -87,6 +94,34 @@ def test_the_wheel_carries_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
     assert tops == {"envlock", f"envlock_cuda-{__version__}.dist-info"}
+
+
+def test_everything_that_can_be_asked_for_resolves_together() -> None:
+    argv = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--all-extras"]
+    done = start([*argv, "--python-version", "3.10", str(ROOT / "pyproject.toml")], cwd=ROOT, environ=os.environ)
+    assert done.returncode == 0, done.stderr
+    found = {one.name: one for one in map(Requirement, done.stdout.split())}
+    asked = [Requirement(one) for some in _required().values() for one in some]
+    assert len(asked) > 15
+    for one in asked:
+        if one.name in found:  # not what only another Python needs
+            (pin,) = found[one.name].specifier
+            assert one.specifier.contains(pin.version), one
+    # Without a floor a resolver silently goes back to a release that does without what is newer elsewhere.
+    assert {"conda-lock", "py-rattler", "uv"} <= found.keys()
+
+
+def test_what_the_conda_part_needs_is_named_once() -> None:
+    extras = _required()
+    assert set(extras["conda"]) <= set(extras["test"])
+    assert all(one in rattler.INSTALL for one in extras["conda"])
+    assert extras["conda"] == [f"conda-lock>={conda_lock.OLDEST}", f"py-rattler>={rattler.OLDEST},<1"]
+
+
+def _required() -> dict[str, list[str]]:
+    """What the distribution asks for: `""` for what it always needs, else by extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {"": project["dependencies"], **project["optional-dependencies"]}
 
 
 def test_the_wheel_names_its_licence_the_uv_it_needs_and_never_torch(wheel: Path) -> None:

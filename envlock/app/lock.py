@@ -13,7 +13,8 @@ from typing import Final, Literal, TypeAlias
 from packaging.utils import canonicalize_name
 
 from envlock import facts, lock, request, store, writing
-from envlock.app import crossing, indexes, judging, reading, resolving
+from envlock.app import conda, crossing, indexes, judging, reading, resolving
+from envlock.app.conda import Use
 from envlock.app.resolving import Task
 from envlock.app.world import World
 from envlock.conflicts import Rules
@@ -27,11 +28,14 @@ __all__ = ["Mode", "inputs", "run"]
 
 Mode: TypeAlias = Literal["write", "check", "dry-run", "confirm", "cross-check"]
 
+_LEFT: Final = "not locked when the others were"
+_CONDA: Final = "conda"
 _MOVED: Final = {
     "profile": "the profile says something else than when it was locked",
     "facts": "the facts that this profile touches are not those it was locked with",
     "rules": "what is known to break is not what its packages were held against",
     "engine": "the resolver is another one, or another major version",
+    _CONDA: "the conda part of {variants} would answer another question by now",
 }
 
 
@@ -44,6 +48,7 @@ def run(
     upgrade_packages: Sequence[str] = (),
     download: bool = True,
     allow: Sequence[str] = (),
+    conda: Use = "auto",
 ) -> Locked:
     """Lock a profile; versions that still fit stay, but with `upgrade`, or for the `upgrade_packages`.
 
@@ -52,7 +57,8 @@ def run(
     `cross-check` writes nothing: it resolves with each engine, and the `failure` in the answer says where they differ.
     A variant that no versions satisfy is absent, and the `failure` in the answer says why; any other failure names its
     variant, and nothing is written. `download` allows what an index gives no hash of to be fetched and hashed; `allow`
-    names rules that may be broken, which the lock records (else `Refused`, `conflict`).
+    names rules that may be broken, which the lock records (else `Refused`, `conflict`). `conda` says whether the conda
+    part is solved too; one that still answers what is asked is kept in any case.
     `WorldFailed` (`lock-busy`) where another envlock writes this very lock.
     """
     begun = world.clock()
@@ -68,6 +74,7 @@ def run(
         free={canonicalize_name(package) for package in upgrade_packages},
         download=download,
         allow=allow,
+        conda=conda,
     )
     answer_of = {"check": _check, "confirm": _confirm, "cross-check": _cross_check}.get(mode, _make)
     # From what is read until all is written: what another one locks meanwhile would be undone.
@@ -100,6 +107,7 @@ class _Job:
     free: AbstractSet[str]
     download: bool
     allow: Sequence[str]
+    conda: Use
 
     @property
     def writes(self) -> bool:
@@ -131,10 +139,13 @@ def _check(world: World, job: _Job) -> Locked:
     """Return the answer for a lock that is current; raise `lock-missing` or `lock-stale`."""
     found, held = _held(world, job)
     moved = lock.moved(held, inputs(world, job.profile, job.facts, held.variants, ruled=job.rules))
+    other = conda.moved(job.profile, job.facts, held.variants)
     beside = [path for path, content in _files(found, held, job.canonical).items() if store.content(path) != content]
-    if moved or beside:
-        what = f"{', '.join(moved)} moved" if moved else "what stands beside it is not what it says"
-        problems = [Problem(message=_MOVED[name], key=name) for name in moved]
+    beside += [path for path, fits in _conda_files(found, held).items() if not fits]
+    if moved or other or beside:
+        named = [*moved, *([_CONDA] if other else [])]
+        what = f"{', '.join(named)} moved" if named else "what stands beside it is not what it says"
+        problems = [Problem(message=_MOVED[name].format(variants=", ".join(other)), key=name) for name in named]
         problems += [Problem(message="is not what the lock says", file=store.shown(path, world.cwd)) for path in beside]
         message = f"the lock of `{job.profile.name}` is out of date: {what}"
         raise Refused(message, code="lock-stale", problems=tuple(problems), hint=job.hint)
@@ -163,7 +174,8 @@ def _confirm(world: World, job: _Job) -> Locked:
         for one in held.variants
     )
     new = replace(held, variants=fresh)
-    answer = _answer(world, job, new, changed=_put(job, held, new))
+    there = conda.contents(job.target.parent, held.variants, held.profile)
+    answer = _answer(world, job, new, changed=_put(job, held, new, there))
     return replace(answer, unconfirmed=tuple(sorted(file for *_, file in known - hashed)))
 
 
@@ -197,15 +209,33 @@ def _make(world: World, job: _Job) -> Locked:
         world, job.profile, made.variants, job.rules, waived=old.allowed if old else {}, allow=job.allow
     )
     now = inputs(world, job.profile, job.facts, made.variants, ruled=job.rules)
-    new = Lock(profile=job.profile.name, inputs=now, variants=made.variants, allowed=waived)
-    _warn_unknown(world, old, new, job.free)
-    answer = _answer(world, job, new, changed=_put(job, old, new))
+    parts = conda.make(world, _conda_task(world, job, old, made.variants))
+    new = Lock(profile=job.profile.name, inputs=now, variants=parts.variants, allowed=waived)
+    _warn_unknown(world, (old, new), parts, job.free)
+    answer = _answer(world, job, new, changed=_put(job, old, new, parts.contents))
     return replace(
         answer,
         moved=lock.moved(old, now) if old else (),
-        changes=lock.diff(old, new),
+        changes=(*lock.diff(old, new), *parts.changes),
         absent={**answer.absent, **{name: error.message for name, error in made.refused.items()}},
-        failure=resolving.unsatisfied(job.profile, made.refused),
+        conda_absent={**answer.conda_absent, **parts.absent},
+        failure=resolving.unsatisfied(job.profile, made.refused) or conda.unsatisfied(job.profile, parts.refused),
+    )
+
+
+def _conda_task(world: World, job: _Job, old: Lock | None, variants: Sequence[LockedVariant]) -> conda.Task:
+    """Return what is asked for beside the wheels, with what lies beside the lock that was read."""
+    found = store.lock_file(job.profile.name, world.cwd)
+    held = old.variants if old else ()
+    return conda.Task(
+        profile=job.profile,
+        facts=job.facts,
+        variants=variants,
+        held={one.variant.name: one.conda for one in held if one.conda},
+        contents=conda.contents(found.parent, held, job.profile.name) if found else {},
+        use=job.conda,
+        upgrade=job.upgrade,
+        free=job.free,
     )
 
 
@@ -238,19 +268,24 @@ def _task(world: World, job: _Job, old: Lock | None) -> Task:
     )
 
 
-def _warn_unknown(world: World, old: Lock | None, new: Lock, named: AbstractSet[str]) -> None:
-    held = {name for one in (old, new) if one for locked in one.variants for name in lock.pins(locked)}
-    for name in sorted(named - held):
+def _warn_unknown(world: World, locks: Sequence[Lock | None], parts: conda.Parts, named: AbstractSet[str]) -> None:
+    held = {name for one in locks if one for locked in one.variants for name in lock.pins(locked)}
+    for name in sorted(named - held - conda.names(parts.contents.values())):
         world.reporter.warn(Caution(code="package-unknown", message=f"no variant holds `{name}`: nothing to upgrade"))
 
 
 # ---- the outcome --------------------------------------------------------------------------------------------------
 
 
-def _put(job: _Job, old: Lock | None, new: Lock) -> bool:
-    """Return whether anything differs from what stands there, after writing it if the mode says so."""
-    files = _files(job.target, new, job.canonical)
+def _put(job: _Job, old: Lock | None, new: Lock, parts: Mapping[str, bytes]) -> bool:
+    """Return whether anything differs from what stands there, after writing it if the mode says so.
+
+    `parts` are the conda parts by variant; one that stands there of a variant that has none is taken away.
+    """
+    beside = {_conda_file(job.target, new, name): content for name, content in parts.items()}
+    files = {**beside, **_files(job.target, new, job.canonical)}
     before = [job.target.parent / place for place in lock.places(old)] if old else []
+    before += [_conda_file(job.target, one, each.variant.name) for one in (old, new) if one for each in one.variants]
     gone = [path for path in before if path not in files and lock.is_rendered(store.content(path) or b"")]
     changed = bool(gone) or any(store.content(path) != content for path, content in files.items())
     if changed and job.writes:
@@ -260,14 +295,26 @@ def _put(job: _Job, old: Lock | None, new: Lock) -> bool:
 
 
 def _files(place: Path, held: Lock, known: Mapping[str, str]) -> dict[Path, bytes]:
-    """Return what stands at and beside a lock's place, itself last."""
+    """Return what stands at and beside a lock's place but the conda parts, itself last."""
     return {place.parent / name: content for name, content in lock.files(held, known).items()}
+
+
+def _conda_file(place: Path, held: Lock, variant: str) -> Path:
+    return place.parent / lock.conda_place(held.profile, variant)
+
+
+def _conda_files(place: Path, held: Lock) -> dict[Path, bool]:
+    """Return whether what stands there, or does not, is what a lock says of each variant's conda part."""
+    said = {_conda_file(place, held, one.variant.name): one.conda for one in held.variants}
+    return {path: conda.fits(part, store.content(path)) for path, part in said.items()}
 
 
 def _answer(world: World, job: _Job, held: Lock, *, path: Path | None = None, changed: bool = False) -> Locked:
     """Return what there is to say of a lock that stands at `path`, else where the job's goes."""
     names = tuple(one.variant.name for one in held.variants)
     missing = (one.name for one in request.variants(job.profile) if one.name not in names)
+    asked = job.profile.conda_requires
+    without = [one.variant.name for one in held.variants if asked and one.conda is None]
     return Locked(
         profile=job.profile.name,
         path=store.shown(path or job.target, world.cwd),
@@ -276,5 +323,7 @@ def _answer(world: World, job: _Job, held: Lock, *, path: Path | None = None, ch
         moved=(),
         changes=(),
         variants=names,
-        absent=dict.fromkeys(missing, "not locked when the others were"),
+        absent=dict.fromkeys(missing, _LEFT),
+        conda=tuple(one.variant.name for one in held.variants if one.conda),
+        conda_absent=dict.fromkeys(without, _LEFT),
     )

@@ -44,6 +44,8 @@ def options(parser: Parser) -> None:
         default=[],
     )
     parser.option("--no-download", text="refuse what an index gives no hash of", action="store_true")
+    parser.option("--conda", text="lock the conda part too, or fail", action="store_true")
+    parser.option("--no-conda", text="solve no conda part; one that still fits stays", action="store_true")
     parser.option(
         "--resolver",
         text="the engine that resolves",
@@ -73,8 +75,11 @@ def _require_fitting(arguments: Namespace) -> None:
     alone = [flag for flag, set_ in {**said, "--upgrade": moves}.items() if set_]
     if len(alone) > 1 and alone not in (["--dry-run", "--upgrade"], ["--cross-check", "--upgrade"]):
         raise _both(*alone[:2])
-    resolving = {"--allow": arguments.allow, "--no-download": arguments.no_download}
-    for mode, without in (("--check", resolving), ("--confirm", resolving), ("--cross-check", ("--allow",))):
+    if arguments.conda and arguments.no_conda:
+        raise _both("--conda", "--no-conda")
+    solving = {"--conda": arguments.conda, "--no-conda": arguments.no_conda}
+    resolving = {"--allow": arguments.allow, "--no-download": arguments.no_download, **solving}
+    for mode, without in (("--check", resolving), ("--confirm", resolving), ("--cross-check", ("--allow", *solving))):
         idle = next((flag for flag in without if resolving[flag]), None)
         if said.get(mode) and idle:
             raise _both(mode, idle)
@@ -101,6 +106,7 @@ def _locked(arguments: Namespace, world: World) -> LockedAll:
         upgrade_packages=arguments.upgrade_package,
         download=not arguments.no_download,
         allow=arguments.allow,
+        conda="always" if arguments.conda else "never" if arguments.no_conda else "auto",
     )
     done: list[Locked] = []
     for name in arguments.profiles:

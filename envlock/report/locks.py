@@ -48,6 +48,17 @@ def _lock(canvas: Canvas, lock: Locked, *, verbose: bool) -> None:
             canvas.table([((name,), ((why, "dim"),)) for name, why in lock.absent.items()], header=(without, ""))
     elif lock.absent:
         canvas.line((f"{without}: {', '.join(lock.absent)} (-v says why)", "dim"), indent=2)
+    _conda(canvas, lock, verbose=verbose)
+
+
+def _conda(canvas: Canvas, lock: Locked, *, verbose: bool) -> None:
+    whole = len(lock.conda) + len(lock.conda_absent)
+    if not whole:
+        return
+    why = " (-v says why)" if lock.conda_absent and not verbose else ""
+    canvas.line(f"conda part: {len(lock.conda)} of {whole} variants{why}", indent=2)
+    if verbose and lock.conda_absent:
+        canvas.table([((name,), ((said, "dim"),)) for name, said in lock.conda_absent.items()], header=("without", ""))
 
 
 def _headline(lock: Locked) -> str:

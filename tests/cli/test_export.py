@@ -84,7 +84,7 @@ def project(shell: Shell, index: Index, wheelhouse: Path, torch_index: Index, lo
     for name, text in locked.items():
         ready.write(name, text)
     if not locked:
-        made = ready("lock", "plain", "built", "torchy", "-q")
+        made = ready("lock", "plain", "built", "torchy", "-q", "--no-conda")
         assert (made.code, made.stderr) == (0, "")
         files = (path for path in (ready.cwd / "lockfiles").rglob("*") if path.is_file())
         locked |= {str(path.relative_to(ready.cwd)): path.read_text(encoding="utf-8") for path in files}
@@ -507,7 +507,7 @@ def test_a_wheelhouse_holds_what_some_machine_above_the_floor_takes(project: She
     make_wheel(wheelhouse, "omega", "2.0", tag=f"{tag}-{tag}-manylinux_2_24_x86_64")
     for platform in ("manylinux_2_17_x86_64", "manylinux_2_28_x86_64"):
         make_wheel(wheelhouse, "alpha", "1.0", requires=["omega"], tag=f"{tag}-{tag}-{platform}")
-    assert project("lock", "plain", "--upgrade", "-q").code == 0
+    assert project("lock", "plain", "--upgrade", "-q", "--no-conda").code == 0
     locked = content(project, "lockfiles/plain.lock")
     assert locked.count('file = "alpha-1.0-') == 3
     assert project("export", "plain", "--format", "wheelhouse", "-o", "house").code == 0
@@ -524,7 +524,7 @@ def test_an_index_that_is_not_reached_has_ways_around_it(project: Shell, wheelho
     make_wheel(wheelhouse, "torch", "2.8.0", requires=["omega"])
     text = content(project, "profiles/torchy.toml").replace("[backend.cpu]", f'[backend.cpu]\npypi-python = ["{HERE}"]')
     project.write("profiles/torchy.toml", text)
-    assert project("lock", "torchy", "-q").code == 0
+    assert project("lock", "torchy", "-q", "--no-conda").code == 0
     ask = ("export", "torchy", "--variant", "cpu", "--format", kind, "-o", "pylock.toml", "--json")
     ran = project(*ask, ENVLOCK_INDEX_CPU="http://127.0.0.1:9/simple/")
     assert error(ran) == (3, "network")
@@ -647,7 +647,7 @@ def test_what_a_killed_run_left_goes_with_the_next(project: Shell) -> None:
 def test_a_build_that_fails_leaves_nothing(project: Shell, wheelhouse: Path) -> None:
     files = {"backend.py": "def build_wheel(*_): raise SystemExit('no compiler')\n"}
     make_sdist(wheelhouse, "gamma", "1.0", build_requires=["tool"], files=files)
-    assert project("lock", "built", "--upgrade", "-q").code == 0
+    assert project("lock", "built", "--upgrade", "-q", "--no-conda").code == 0
     ran = project("export", "built", "--format", "wheelhouse", "-o", "new/house", "--json")
     assert error(ran) == (3, "build-failed")
     assert ran.document["error"]["hint"].startswith("envlock export built --format wheelhouse -o new/house")
@@ -665,7 +665,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return "gamma-2.0-py3-none-any.whl"
 """
     make_sdist(wheelhouse, "gamma", "1.0", build_requires=["tool"], files={"backend.py": backend})
-    assert project("lock", "built", "--upgrade", "-q").code == 0
+    assert project("lock", "built", "--upgrade", "-q", "--no-conda").code == 0
     ran = project("export", "built", "--format", "wheelhouse", "-o", "new/house", "--json")
     assert error(ran) == (3, "engine-failed")
     assert "the wheel declares version 2.0" in ran.stdout

@@ -220,6 +220,8 @@ WRITTEN = Locked(
     ),
     variants=("cu121-pypi", "cpu-py310-pypi"),
     absent={"cu118": "no index of PyTorch is configured, and PyPI has no cu118 build"},
+    conda=("cu121-pypi",),
+    conda_absent={"cpu-py310-pypi": "no packages of conda-forge satisfy `python 3.10.*`, `gcc_linux-64 11.*`, `pip`"},
     seconds=3.24,
 )
 SAME = Locked(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from envlock import lock
 from envlock.errors import EnvlockError, Misuse
-from envlock.model import Artifact, Floors, Inputs, Lock, LockedPackage, LockedVariant, Source, Variant
+from envlock.model import Artifact, CondaPart, Floors, Inputs, Lock, LockedPackage, LockedVariant, Source, Variant
 
 names = st.from_regex(r"[a-z][a-z0-9]{0,4}(-[a-z0-9]{1,3})?", fullmatch=True)
 versions = st.from_regex(r"[1-9]?[0-9](\.[0-9]{1,2}){0,2}(rc1|\+cu121)?", fullmatch=True)
@@ -56,6 +56,7 @@ def variants(draw: st.DrawFn, name: str) -> LockedVariant:
         ),
         packages=draw(packages()),
         build=draw(packages()),
+        conda=draw(st.none() | st.builds(CondaPart, inputs=hashes, sha256=hashes)),
     )
 
 

@@ -272,6 +272,14 @@ def test_an_index_of_a_name_with_a_dash() -> None:
     assert (settings.indexes.get("pytorch-cu121"), settings.indexes.get("pypi")) == (URL, None)
 
 
+def test_where_a_channel_comes_from() -> None:
+    table = {"channels": {"conda-forge": URL, "bioconda/label/main": f"{URL}/b"}}
+    settings = resolve(environ={"ENVLOCK_CHANNEL_CONDA_FORGE": f"{URL}/env"}, table=table)
+    assert settings.channels == {"conda-forge": f"{URL}/env", "bioconda/label/main": f"{URL}/b"}
+    assert settings.entries["channels.conda-forge"] == (f"{URL}/env", "ENVLOCK_CHANNEL_CONDA_FORGE")
+    assert settings.indexes == config.default().indexes
+
+
 def test_credentials_are_used_but_not_shown() -> None:
     settings = resolve(table={"index": {"pypi": "https://joe:s3cret@index.example/simple"}})
     assert settings.indexes.get("pypi") == "https://joe:s3cret@index.example/simple"
@@ -317,6 +325,9 @@ def test_a_mistake_behind_a_better_layer_is_named_all_the_same() -> None:
         ({"path": date(2024, 1, 1)}, "a date or a time does not fit"),
         ({"offline": 16**5000}, "a number does not fit"),
         ({"index": URL}, "`tool.envlock.index`: wrong type (expected a table of name = URL)"),
+        ({"channels": URL}, "`tool.envlock.channels`: wrong type (expected a table of name = URL)"),
+        ({"channel": {}}, "`tool.envlock.channel`: unknown key (expected `channels`?)"),
+        ({"channels": {"../x": URL}}, "does not fit (expected the name of a channel"),
         ({"index": {"pypi": "index.example/simple"}}, "'index.example/simple' does not fit"),
         ({"index": {"pypi": "https://"}}, "'https://' does not fit"),
         ({"index": {"pypi": f"{URL} "}}, f"'{URL} ' does not fit"),
@@ -338,6 +349,8 @@ def test_a_wrong_setting_in_the_table(table: Mapping[str, Any], says: str) -> No
         ({"ENVLOCK_INDEX_PYPI": "ftp://index.example"}, "`ENVLOCK_INDEX_PYPI`: 'ftp://index.example' does not fit"),
         ({"ENVLOCK_ZZZ": ""}, "`ENVLOCK_ZZZ`: unknown variable (expected one of ENVLOCK_OFFLINE, ENVLOCK_DRIVER_POLI"),
         ({"ENVLOCK_\x1b[31m": ""}, "`'ENVLOCK_\\x1b[31m'`: unknown variable (expected one of ENVLOCK_OFFLINE"),
+        ({"ENVLOCK_CHANNEL_": URL}, "`ENVLOCK_CHANNEL_`: "),
+        ({"ENVLOCK_CHANNEL_X": "x"}, "`ENVLOCK_CHANNEL_X`: 'x' does not fit (expected the name of a channel with an "),
     ],
 )
 def test_a_wrong_variable(environ: Mapping[str, str], says: str) -> None:

@@ -8,7 +8,18 @@ import pytest
 
 from envlock import lock
 from envlock.errors import Misuse, Problem, Refused
-from envlock.model import Artifact, Change, Floors, Inputs, Lock, LockedPackage, LockedVariant, Source, Variant
+from envlock.model import (
+    Artifact,
+    Change,
+    CondaPart,
+    Floors,
+    Inputs,
+    Lock,
+    LockedPackage,
+    LockedVariant,
+    Source,
+    Variant,
+)
 
 INPUTS = Inputs(profile="sha256:" + "a" * 64, facts="sha256:" + "b" * 64, rules="sha256:" + "d" * 64, engine="uv-0")
 FLOORS = Floors(driver="525.60.13", driver_windows="527.41", glibc="2.17", sm=("5.0", "9.0"))
@@ -97,6 +108,22 @@ def test_a_lock_is_read_back_as_it_was() -> None:
     assert lock.parse(TEXT, "demo.lock") == SMALL
     assert lock.render(lock.parse(TEXT, "demo.lock")) == TEXT
     assert lock.parse(TEXT.replace("\n", "\r\n"), "demo.lock") == SMALL
+
+
+def test_a_conda_part_is_named_by_what_it_was_made_from_and_by_its_bytes() -> None:
+    part = CondaPart(inputs="5" * 64, sha256="6" * 64)
+    one = replace(SMALL, variants=tuple(replace(locked, conda=part) for locked in SMALL.variants))
+    text = lock.render(one)
+    line = f'conda = {{ inputs = "{"5" * 64}", sha256 = "{"6" * 64}" }}'
+    assert text.count(f"\n{line}\n") == len(SMALL.variants)
+    assert lock.parse(text, "demo.lock") == one
+    for now, key in (
+        (line.replace("5" * 64, "five"), "conda.inputs"),
+        (line.replace(f', sha256 = "{"6" * 64}"', ""), "conda.sha256"),
+        (line.replace(" }", ", file = 1 }"), "conda.file"),
+        ('conda = "x"', "conda"),
+    ):
+        assert f"variant.cu121-pypi.{key}" in {problem.key for problem in problems(text.replace(line, now))}
 
 
 def test_the_text_is_this() -> None:
