@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from envlock import config, proc
 from envlock import lock as locks
-from envlock.app import lock
+from envlock.app import conda, lock
 from envlock.app.world import World
+from envlock.engines import conda_lock
 from envlock.model import Lock
 from envlock.request import DEFAULT_INDEX
 from tests.contract.installing import Told
+from tests.servers.channel import RECORDED as CHANNEL
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "data" / "torch_index" / "wheels.json"
@@ -85,6 +90,74 @@ def test_torch_comes_from_its_backend_and_cuda_from_the_default_index(name: str)
         for package in variant.packages:
             family = package.name in {"torch", "torchvision", "torchaudio"}
             assert {file.index for file in package.artifacts} == {own if family else DEFAULT_INDEX}
+
+
+# What the recording of the channel does not hold: the variants whose conda part is not locked are these.
+WITHOUT_CONDA = "3.13"
+
+
+@each_lock
+def test_every_conda_part_is_there_but_those_the_recording_has_no_python_for(name: str, world: World) -> None:
+    answer = lock.run(world, name, mode="check")
+    pythons = {one.variant.name: one.variant.python for one in held(name).variants}
+    assert set(answer.conda) == {variant for variant, python in pythons.items() if python != WITHOUT_CONDA}
+    assert set(answer.conda_absent) == {variant for variant, python in pythons.items() if python == WITHOUT_CONDA}
+
+
+@each_lock
+def test_every_conda_package_is_the_recorded_row(name: str) -> None:
+    rows = {subdir: repodata(subdir) for subdir in ("linux-64", "noarch")}
+    forge = conda.known().channels["conda-forge"]
+    for variant in held(name).variants:
+        if variant.conda is None:
+            continue
+        file = ROOT / "lockfiles" / name / variant.variant.name / "conda-lock.yml"
+        data = file.read_bytes()
+        assert hashlib.sha256(data).hexdigest() == variant.conda.sha256
+        assert data.count(b"\n    envlock-evidence: recorded\n") == 1
+        records = conda_lock.read(data, file.name, (forge,))
+        versions = {record.name: record.version for record in records}
+        assert versions["python"].startswith(f"{variant.variant.python}.")
+        assert versions["gcc_linux-64"].startswith("12.")
+        assert {"pip", "gxx_linux-64"} <= versions.keys()
+        for record in records:
+            row = rows[record.subdir][record.file]
+            assert (record.name, record.version, record.build) == (row["name"], row["version"], row["build"])
+            assert (record.md5, record.sha256) == (row["md5"], row["sha256"])
+            asked = {one.partition(" ")[0] for one in row["depends"]}
+            assert {one.partition(" ")[0] for one in record.depends} == asked
+            assert {one for one in asked if not one.startswith("__")} <= versions.keys()
+
+
+@each_lock
+def test_the_real_conda_lock_renders_every_conda_part(
+    name: str, tmp_path: Path, isolated_environ: dict[str, str]
+) -> None:
+    seen: dict[bytes, str] = {}
+    for variant in held(name).variants:
+        file = ROOT / "lockfiles" / name / variant.variant.name / "conda-lock.yml"
+        # Variants that ask the same hold the same packages: each answer is rendered once.
+        packages = file.read_bytes().partition(b"\npackage:\n")[2] if variant.conda else b""
+        if not packages or packages in seen:
+            continue
+        seen[packages] = variant.variant.name
+        argv = [str(Path(sys.executable).with_name("conda-lock")), "render", "-k", "explicit", "-k", "env", str(file)]
+        done = subprocess.run(
+            argv, cwd=tmp_path, env=isolated_environ, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / "conda-linux-64.lock").read_text(encoding="utf-8").splitlines()
+        md5 = {line.partition("#")[2] for line in lines if line.startswith("https://conda.anaconda.org/conda-forge/")}
+        assert len(md5) == packages.count(b"- name: ")
+        assert all(one.encode() in packages for one in md5)
+        (tmp_path / "conda-linux-64.lock").unlink()
+        assert (tmp_path / "conda-linux-64.lock.yml").is_file()
+    assert seen
+
+
+def repodata(subdir: str) -> dict[str, dict[str, Any]]:
+    listed = json.loads((CHANNEL / subdir / "repodata.json").read_text(encoding="utf-8"))
+    return {**listed["packages"], **listed["packages.conda"]}
 
 
 def test_no_tracked_file_names_a_registry_host() -> None:
