@@ -6,19 +6,15 @@ concerns them all. A digest over the rest of the file tells an edit by hand, or 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, TypeVar
 
-from packaging.utils import canonicalize_name
-from packaging.version import Version
-
-from envlock import lines
+from envlock import lines, release
 from envlock.document import Object, Scope, Shape, quoted, safe
 from envlock.errors import Misuse, Problem
 from envlock.model import Artifact, CondaPart, Floors, Inputs, Lock, LockedPackage, LockedVariant, Variant
@@ -43,7 +39,6 @@ _FILE: Final = Shape(
     expected="the file name of a wheel or an sdist, without a folder",
 )
 
-_SUFFIX: Final = re.compile(r"\.(?:whl|zip|tgz|tar\.(?:gz|bz2|xz))$")
 
 Row = tuple[str, str]  # name and version of a package
 Part = TypeVar("Part")
@@ -298,7 +293,7 @@ def _packages(scope: Scope, kind: str, names: Sequence[str]) -> Mapping[str, lis
             reason.know("by", "variants")
             by = reason.texts("by", _NAME)
             why |= dict.fromkeys(_among(reason, some, default=some), by)
-        if version and _version(version) is None:
+        if version and release.version(version) is None:
             row.complain("version", f"is {quoted(version)}", expected=_VERSION.expected)
         files = [(_artifact(file), _among(file, some, default=some)) for file in row.each("files")]
         for variant in some:
@@ -318,33 +313,8 @@ def _check_releases(rows: Iterable[Scope]) -> None:
     for row in rows:
         name, version = row.values["name"], row.values["version"]
         for file in row.each("files"):
-            if not _is_of(file.values["file"], name, version):
+            if not release.is_of(file.values["file"], name, version):
                 file.complain("file", f"is `{file.values['file']}`", expected=f"a file of {name} {version}")
-
-
-def _is_of(file: str, name: str, version: str) -> bool:
-    """Say whether a file is called after that release; a wheel mostly is, letter for letter."""
-    if file.endswith(".whl") and file.startswith(f"{name.replace('-', '_')}-{version}-"):
-        return True
-    meant = _version(version)
-    return any(canonicalize_name(head) == name and _version(tail) == meant for head, tail in _releases(file))
-
-
-def _releases(file: str) -> Iterator[tuple[str, str]]:
-    """Yield name and version as the file may mean them: those of an sdist may both hold a `-`."""
-    parts = _SUFFIX.sub("", file).split("-")
-    if file.endswith(".whl"):
-        yield parts[0], parts[1]
-    else:
-        yield from (("-".join(parts[:cut]), "-".join(parts[cut:])) for cut in range(1, len(parts)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _version(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except ValueError:  # also for a number of more digits than Python reads
-        return None
 
 
 def _artifact(scope: Scope) -> Artifact:

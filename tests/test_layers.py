@@ -38,6 +38,7 @@ LADDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "envlock.exports",
             "envlock.pylock",
             "envlock.sdist",
+            "envlock.release",
             "envlock.rules",
             "envlock.lines",
             "envlock.drift",
