@@ -213,16 +213,18 @@ def requirements(locked: LockedVariant, profile: str, addresses: Mapping[str, st
     options = "--require-hashes --no-build-isolation" if built else "--require-hashes"
     pages = _pages(locked.packages, profile, addresses)
     uv = f"uv pip sync --python .venv {options}{pages} requirements.txt"
-    pip = f"{python} -m venv .venv && {_before('pip', locked, profile, addresses)}"
-    pip += f".venv/bin/pip install --no-deps {options}{pages} -r requirements.txt"
+    pip = f"{_before('pip', locked, profile, addresses)}.venv/bin/pip install --no-deps {options}{pages}"
+    pip += " -r requirements.txt"
     sync = "pip-sync --python-executable .venv/bin/python"
     # pip-sync takes away what only building needs, before it would build.
-    plain = f"{python} -m venv .venv && {sync}{pages} --pip-args '--no-deps {options}' requirements.txt"
+    synced = f"{pip} && {sync}" if built else f"{sync}{pages} --pip-args '--no-deps {options}'"
+    by_hand = f"By hand, in the folder of this file, for glibc systems with {python}:"
     lines = [
-        f"`envlock install {profile}` does all this, and verifies. By hand, here, for glibc systems with {python}:",
+        f"`envlock install {profile}` does all this, and verifies. {by_hand}",
         f"  uv:  uv venv --python {variant.python} && {_before('uv', locked, profile, addresses)}{uv}",
-        f"  pip: {pip}",
-        f"  pip-sync: {f'{pip} && {sync} requirements.txt' if built else plain}",
+        f"  pip: {python} -m venv .venv && {pip}",
+        # The pip that a Python brings along is older than pip-sync takes.
+        f"  pip-sync: {python} -m venv --upgrade-deps .venv && {synced} requirements.txt",
     ]
     if built:
         lines.append(f"Built from source, with what build-requirements.txt names: {built}")

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 if TYPE_CHECKING:
     from typing_extensions import Self  # for the type checker, which brings it; Python has it from 3.11 on
 
-__all__ = ["Fault", "Hit", "Index"]
+__all__ = ["JSON_TYPE", "Fault", "Hit", "Index"]
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 HTML_TYPE = "application/vnd.pypi.simple.v1+html"

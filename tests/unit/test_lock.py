@@ -477,11 +477,14 @@ def test_requirements_hold_every_hash_and_how_to_install() -> None:
     plain = variant("cpu-pypi", NUMPY, package("torch", "2.8.0"))
     assert lock.requirements(plain, "demo").splitlines() == [
         "# demo, variant cpu-pypi (linux-x86_64). Written by envlock; changed by `envlock lock` only.",
-        "# `envlock install demo` does all this, and verifies. By hand, here, for glibc systems with python3.10:",
+        (
+            "# `envlock install demo` does all this, and verifies."
+            " By hand, in the folder of this file, for glibc systems with python3.10:"
+        ),
         "#   uv:  uv venv --python 3.10 && uv pip sync --python .venv --require-hashes requirements.txt",
         "#   pip: python3.10 -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r requirements.txt",
         (
-            "#   pip-sync: python3.10 -m venv .venv && pip-sync --python-executable .venv/bin/python"
+            "#   pip-sync: python3.10 -m venv --upgrade-deps .venv && pip-sync --python-executable .venv/bin/python"
             " --pip-args '--no-deps --require-hashes' requirements.txt"
         ),
         "numpy==1.26.4 \\",
