@@ -55,10 +55,11 @@ class Completed:
 Runner: TypeAlias = Callable[[Command], Completed]
 
 
-def run(command: Command) -> Completed:
+def run(command: Command, *, meanwhile: Callable[[], object] | None = None) -> Completed:
     """Run to the end and return the outcome; `KeyboardInterrupt` is raised after the group has been ended.
 
-    Raise `WorldFailed` (`limit-reached`) where it is the machine that starts no more.
+    What is to be done `meanwhile` is done once the program has started, in this thread: if it fails, the group is
+    ended too. Raise `WorldFailed` (`limit-reached`) where it is the machine that starts no more.
     """
     try:
         child = subprocess.Popen(
@@ -78,6 +79,8 @@ def run(command: Command) -> Completed:
             limits.require(error, starting=True)
         return Completed(argv=command.argv, code=127, stdout="", stderr=str(error))
     try:
+        if meanwhile:
+            meanwhile()
         stdout, stderr = _communicate(child, command)
     except subprocess.TimeoutExpired:
         late = command.cancel is None or not command.cancel.is_set()

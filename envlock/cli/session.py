@@ -7,18 +7,21 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TextIO, cast
 
 from envlock import ambient, config, proc, store
 from envlock.app import indexes, reading
 from envlock.app.world import World
-from envlock.cli import ahead, outcome, redact, registry, terminal
+from envlock.cli import outcome, redact, registry, terminal
 from envlock.cli.invocation import Invocation, Peek
 from envlock.cli.progress import Progress
 from envlock.cli.terminal import Colour
 from envlock.errors import EnvlockError
 from envlock.model import Answer
+from envlock.proc import Command, Completed, Runner
 
 __all__ = ["Done", "perform"]
 
@@ -43,7 +46,7 @@ def perform(asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: P
     reporter = Progress(stderr, terminal=look, verbosity=peek.verbosity, silent=peek.json)
     with reporter:
         world = World(
-            run=ahead.importing("envlock.wire" if peek.json else "envlock.report", proc.run),
+            run=_importing("envlock.wire" if peek.json else "envlock.report"),
             environ=environ,
             cwd=cwd,
             now=lambda: datetime.now(timezone.utc),
@@ -54,6 +57,16 @@ def perform(asked: Invocation, peek: Peek, *, environ: Mapping[str, str], cwd: P
         answer = registry.load(asked.verb).run(asked.arguments, world)
     error = outcome.judge(answer)
     return Done(answer=redact.value(answer), error=error and redact.error(error), colour=colour)
+
+
+def _importing(module: str) -> Runner:
+    """Return a runner that imports what the answer will be shown with while the first program runs."""
+    once = iter([partial(import_module, module)])
+
+    def run(command: Command) -> Completed:
+        return proc.run(command, meanwhile=next(once, None))
+
+    return run
 
 
 def _config(arguments: Namespace, *, environ: Mapping[str, str], cwd: Path) -> config.Config:

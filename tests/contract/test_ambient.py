@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import uv
 
 from envlock import ambient
 from envlock.config import Ambient
@@ -50,7 +51,7 @@ class Machine:
     def uv(self) -> str | None:
         """The address that uv asks; None where it says that its settings are wrong."""
         asked = ("--emit-index-url", "--no-header", "--quiet", "--offline", "--python", sys.executable)
-        done = self._run("uv", "pip", "compile", os.devnull, *asked)
+        done = self._run(uv.find_uv_bin(), "pip", "compile", os.devnull, *asked)
         return done.stdout.removeprefix("--index-url ").strip() if done.returncode == 0 else None
 
     def pip(self) -> str | None:

@@ -94,3 +94,25 @@ def test_nobody_waits_for_a_grandchild_that_left_and_keeps_the_outputs() -> None
         assert is_alive(grandchild)
     finally:
         os.kill(grandchild, signal.SIGKILL)
+
+
+def test_what_is_done_meanwhile_is_done_while_it_runs(tmp_path: Path) -> None:
+    def answer() -> None:
+        (tmp_path / "answer").write_text("42\n")
+
+    waiting = Command(argv=("sh", "-c", "until [ -s answer ]; do sleep 0.01; done; cat answer"), env=ENV, cwd=tmp_path)
+    assert proc.run(waiting, meanwhile=answer).stdout == "42\n"
+
+
+def test_nothing_runs_on_where_what_is_done_meanwhile_fails(tmp_path: Path) -> None:
+    def fail() -> None:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        proc.run(
+            Command(argv=("sh", "-c", "echo $$ > pid.new; mv pid.new pid; sleep 60"), env=ENV, cwd=tmp_path),
+            meanwhile=fail,
+        )
+    assert ends(int((tmp_path / "pid").read_text()))
